@@ -1,0 +1,70 @@
+"""The names Iris writes into the cluster: group, labels, annotations, finalizers, ports. One place for each.
+
+Label names without a prefix (`iris-managed` ...) are those of the original CoreWeave integration (document 001, section 6).
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+GROUP = "iris.dev"
+VERSION = "v1alpha1"
+API_VERSION = f"{GROUP}/{VERSION}"
+
+LABEL_MANAGED = "iris-managed"
+LABEL_SCALE_GROUP = "iris-scale-group"
+LABEL_SLICE_ID = "iris-slice-id"
+LABEL_SLICE = "iris.dev/slice"
+LABEL_RANK = "iris.dev/rank"
+LABEL_TEMPLATE_HASH = "iris.dev/template-hash"
+MANAGED_SELECTOR = f"{LABEL_MANAGED}=true"
+
+ANNOTATION_SLICE = "iris.dev/slice"
+ANNOTATION_SLICE_UID = "iris.dev/slice-uid"
+ANNOTATION_AGENT_VERSION = "iris.dev/agent-version"
+
+FINALIZER_SLICE = "iris.dev/slice"
+FINALIZER_TASK = "iris.dev/task"
+FINALIZER_CLUSTER = "iris.dev/cluster"
+
+FIELD_MANAGER = "iris-operator"
+AGENT_FIELD_MANAGER = "iris-agent"
+
+CONTROLLER_PORT = 10000
+WORKER_PORT = 10001
+
+GPU_RESOURCE = "nvidia.com/gpu"
+RDMA_RESOURCE = "rdma/ib"
+
+CONTAINERD_NAMESPACE = "iris"
+CACHE_DIR = "/var/cache/iris"
+
+_MAX_NAME = 63
+
+
+def bounded_name(name: str, limit: int = _MAX_NAME) -> str:
+    """`name`, or its head and a hash of the whole when longer than `limit` characters (a label value's bound)."""
+    if len(name) <= limit:
+        return name
+    digest = hashlib.sha256(name.encode()).hexdigest()[:8]
+    return f"{name[: limit - 9].rstrip('-.')}-{digest}"
+
+
+def slice_id(namespace: str, name: str) -> str:
+    """The slice's identity outside its namespace: its NodePool's name and the `iris-slice-id` label."""
+    return bounded_name(f"{namespace}-{name}")
+
+
+def worker_pod_name(slice_name: str, rank: int) -> str:
+    """Name of the worker Pod (and of its agent's Lease) of one rank, counted from 0."""
+    return bounded_name(f"{slice_name}-worker-{rank}")
+
+
+def container_id(task_uid: str, attempt: int) -> str:
+    """Containerd container id of one attempt of a Task, counted from 1."""
+    return f"task-{task_uid}-{attempt}"
+
+
+def task_log_path(task_uid: str, attempt: int) -> str:
+    """Path on the node of one attempt's log, stdout and stderr as written."""
+    return f"{CACHE_DIR}/logs/{task_uid}/{attempt}/output.log"
