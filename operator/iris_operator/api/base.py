@@ -15,7 +15,9 @@ from iris_operator.api.quantity import QUANTITY_PATTERN
 class Model(BaseModel):
     """A part of an object. Frozen; unknown fields are kept out, so that an older reader survives a newer writer."""
 
-    model_config = ConfigDict(alias_generator=to_camel, validate_by_name=True, validate_by_alias=True, frozen=True, extra="ignore")
+    model_config = ConfigDict(
+        alias_generator=to_camel, validate_by_name=True, validate_by_alias=True, frozen=True, extra="ignore"
+    )
 
     def wire(self) -> dict[str, Any]:
         """The JSON form: camelCase, unset (None) fields left out."""
@@ -31,17 +33,23 @@ def _rfc3339_micro(moment: datetime) -> str:
 
 
 Time = Annotated[
-    datetime, PlainSerializer(_rfc3339, return_type=str), Field(json_schema_extra={"type": "string", "format": "date-time"})
+    datetime,
+    PlainSerializer(_rfc3339, return_type=str),
+    Field(json_schema_extra={"type": "string", "format": "date-time"}),
 ]
 """metav1.Time: whole seconds, UTC."""
 
 MicroTime = Annotated[
-    datetime, PlainSerializer(_rfc3339_micro, return_type=str), Field(json_schema_extra={"type": "string", "format": "date-time"})
+    datetime,
+    PlainSerializer(_rfc3339_micro, return_type=str),
+    Field(json_schema_extra={"type": "string", "format": "date-time"}),
 ]
 """metav1.MicroTime: microseconds, UTC."""
 
 Quantity = Annotated[
-    str, BeforeValidator(str), Field(json_schema_extra={"x-kubernetes-int-or-string": True, "pattern": QUANTITY_PATTERN})
+    str,
+    BeforeValidator(str),
+    Field(json_schema_extra={"x-kubernetes-int-or-string": True, "pattern": QUANTITY_PATTERN}),
 ]
 """A Kubernetes quantity such as 500m, 2 or 16Gi; a bare integer is taken too."""
 
@@ -86,7 +94,9 @@ class Condition(Model):
     status: Annotated[Literal["True", "False", "Unknown"], Field(description="Whether the condition holds.")]
     reason: Annotated[str, Field(max_length=1024, min_length=1, description="Why, as one CamelCase word for programs.")]
     message: Annotated[str, Field(max_length=32768, description="Why, for people, with the numbers.")] = ""
-    observed_generation: Annotated[int | None, Field(ge=0, description="The metadata.generation that this was judged on.")] = None
+    observed_generation: Annotated[
+        int | None, Field(ge=0, description="The metadata.generation that this was judged on.")
+    ] = None
     last_transition_time: Annotated[Time, Field(description="When the status last changed.")]
 
 

@@ -15,51 +15,103 @@ Seconds = Annotated[int, Field(ge=1, le=604800)]
 class CoreWeavePlatform(Model):
     """Where on CoreWeave this installation rents."""
 
-    region: Annotated[str, Field(max_length=63, description="CoreWeave region or zone the cluster is in, such as US-EAST-04A. Shown to people; the CKS cluster itself fixes where NodePools boot.")] = ""  # noqa: E501
+    region: Annotated[
+        str,
+        Field(
+            max_length=63,
+            description="CoreWeave region or zone the cluster is in, such as US-EAST-04A. Shown to people; the CKS cluster itself fixes where NodePools boot.",
+        ),
+    ] = ""
 
 
 class Platform(Model):
     """The provider of nodes."""
 
-    coreweave: Annotated[CoreWeavePlatform, Field(description="CoreWeave Kubernetes Service (CKS), by its NodePools.")] = CoreWeavePlatform()
+    coreweave: Annotated[
+        CoreWeavePlatform, Field(description="CoreWeave Kubernetes Service (CKS), by its NodePools.")
+    ] = CoreWeavePlatform()
 
 
 class Controller(Model):
     """Where the operator is reached."""
 
-    port: Annotated[int, Field(ge=1, le=65535, description="Port of the operator's HTTP API and /health.")] = CONTROLLER_PORT
-    service_name: Annotated[str, Field(max_length=63, description="Service in front of the operator.")] = "iris-controller-svc"
+    port: Annotated[int, Field(ge=1, le=65535, description="Port of the operator's HTTP API and /health.")] = (
+        CONTROLLER_PORT
+    )
+    service_name: Annotated[str, Field(max_length=63, description="Service in front of the operator.")] = (
+        "iris-controller-svc"
+    )
 
 
 class Images(Model):
     """Container images of Iris itself."""
 
-    agent: Annotated[str, Field(max_length=1024, description="Image of the node agent in the worker Pod. Empty: slices wait with condition WorkersCreated=False, reason AgentImageMissing.")] = ""  # noqa: E501
-    pull_policy: Annotated[Literal["Always", "IfNotPresent", "Never"], Field(description="When nodes pull the agent's image.")] = "IfNotPresent"
+    agent: Annotated[
+        str,
+        Field(
+            max_length=1024,
+            description="Image of the node agent in the worker Pod. Empty: slices wait with condition WorkersCreated=False, reason AgentImageMissing.",
+        ),
+    ] = ""
+    pull_policy: Annotated[
+        Literal["Always", "IfNotPresent", "Never"], Field(description="When nodes pull the agent's image.")
+    ] = "IfNotPresent"
 
 
 class Worker(Model):
     """The worker Pod on each node of a slice."""
 
-    port: Annotated[int, Field(ge=1, le=65535, description="Port of the agent's HTTP API, on the node's address.")] = WORKER_PORT
-    service_account_name: Annotated[str, Field(max_length=253, description="ServiceAccount the agent runs as.")] = "iris-agent"
-    image_pull_secrets: Annotated[list[LocalObjectReference], Field(max_length=16, description="Secrets to pull the agent's image with.")] = Field(default_factory=list)  # noqa: E501
-    headroom: Annotated[dict[str, Quantity], Field(description="Left free on each node beside the worker Pod, for DaemonSets that come later: resource name to quantity.")] = Field(default_factory=lambda: {"cpu": "100m", "memory": "128Mi"})  # noqa: E501
-    agent_reserve: Annotated[dict[str, Quantity], Field(description="Part of the worker Pod that Tasks can't have: the agent's own cpu and memory.")] = Field(default_factory=lambda: {"cpu": "100m", "memory": "256Mi"})  # noqa: E501
+    port: Annotated[int, Field(ge=1, le=65535, description="Port of the agent's HTTP API, on the node's address.")] = (
+        WORKER_PORT
+    )
+    service_account_name: Annotated[str, Field(max_length=253, description="ServiceAccount the agent runs as.")] = (
+        "iris-agent"
+    )
+    image_pull_secrets: Annotated[
+        list[LocalObjectReference],
+        Field(max_length=16, description="Secrets to pull the agent's image with."),
+    ] = Field(default_factory=list)
+    headroom: Annotated[
+        dict[str, Quantity],
+        Field(
+            description="Left free on each node beside the worker Pod, for DaemonSets that come later: resource name to quantity."
+        ),
+    ] = Field(default_factory=lambda: {"cpu": "100m", "memory": "128Mi"})
+    agent_reserve: Annotated[
+        dict[str, Quantity],
+        Field(description="Part of the worker Pod that Tasks can't have: the agent's own cpu and memory."),
+    ] = Field(default_factory=lambda: {"cpu": "100m", "memory": "256Mi"})
 
 
 class Timeouts(Model):
     """How long a slice may take in each phase before it counts as failed."""
 
-    boot_seconds: Annotated[Seconds, Field(description="From the NodePool's creation until all its nodes are Ready. Bare metal takes 20 to 30 minutes.")] = 1800  # noqa: E501
-    init_seconds: Annotated[Seconds, Field(description="From the nodes being Ready until all agents are registered.")] = 1800
-    agent_lease_seconds: Annotated[int, Field(ge=20, le=600, description="An agent whose Lease was not renewed for this long counts as lost. Agents renew every 10 seconds.")] = 40  # noqa: E501
+    boot_seconds: Annotated[
+        Seconds,
+        Field(
+            description="From the NodePool's creation until all its nodes are Ready. Bare metal takes 20 to 30 minutes."
+        ),
+    ] = 1800
+    init_seconds: Annotated[
+        Seconds, Field(description="From the nodes being Ready until all agents are registered.")
+    ] = 1800
+    agent_lease_seconds: Annotated[
+        int,
+        Field(
+            ge=20,
+            le=600,
+            description="An agent whose Lease was not renewed for this long counts as lost. Agents renew every 10 seconds.",
+        ),
+    ] = 40
 
 
 class Defaults(Model):
     """What Tasks get when they don't say."""
 
-    task_requests: Annotated[dict[str, Quantity], Field(description="Resources requested for a Task that requests none: resource name to quantity.")] = Field(default_factory=lambda: {"cpu": "100m", "memory": "64Mi"})  # noqa: E501
+    task_requests: Annotated[
+        dict[str, Quantity],
+        Field(description="Resources requested for a Task that requests none: resource name to quantity."),
+    ] = Field(default_factory=lambda: {"cpu": "100m", "memory": "64Mi"})
 
 
 class IrisClusterSpec(Model):
@@ -100,15 +152,31 @@ class AgentVersion(Model):
 class IrisClusterStatus(Model):
     """What the operator sees of the whole installation."""
 
-    observed_generation: Annotated[int | None, Field(description="The metadata.generation these facts belong to.")] = None
+    observed_generation: Annotated[int | None, Field(description="The metadata.generation these facts belong to.")] = (
+        None
+    )
     conditions: Conditions = Field(default_factory=list)
     slices: Annotated[SliceCounts, Field(description="Slices of this cluster.")] = SliceCounts()
     tasks: Annotated[PhaseCounts, Field(description="Tasks of this cluster by phase.")] = PhaseCounts()
-    capacity: Annotated[dict[str, Quantity], Field(description="What Tasks may use on all Ready slices: resource name to quantity.")] = Field(default_factory=dict)  # noqa: E501
-    free: Annotated[dict[str, Quantity], Field(description="What of it no Task requests now: resource name to quantity.")] = Field(default_factory=dict)  # noqa: E501
-    agents: Annotated[list[AgentVersion], Field(max_length=64, description="Versions of the agents, with their counts.", json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["version"]})] = Field(default_factory=list)  # noqa: E501
+    capacity: Annotated[
+        dict[str, Quantity],
+        Field(description="What Tasks may use on all Ready slices: resource name to quantity."),
+    ] = Field(default_factory=dict)
+    free: Annotated[
+        dict[str, Quantity], Field(description="What of it no Task requests now: resource name to quantity.")
+    ] = Field(default_factory=dict)
+    agents: Annotated[
+        list[AgentVersion],
+        Field(
+            max_length=64,
+            description="Versions of the agents, with their counts.",
+            json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["version"]},
+        ),
+    ] = Field(default_factory=list)
     operator_version: Annotated[str, Field(description="Version of the operator that wrote this.")] = ""
-    last_settings_change: Annotated[Time | None, Field(description="When the operator last took over changed settings.")] = None
+    last_settings_change: Annotated[
+        Time | None, Field(description="When the operator last took over changed settings.")
+    ] = None
 
 
 class IrisCluster(Resource):
@@ -117,5 +185,7 @@ class IrisCluster(Resource):
     KIND: ClassVar[str] = "IrisCluster"
     PLURAL: ClassVar[str] = "irisclusters"
 
-    spec: Annotated[IrisClusterSpec, Field(description="Settings; a change reaches the running operator at once.")] = IrisClusterSpec()
+    spec: Annotated[IrisClusterSpec, Field(description="Settings; a change reaches the running operator at once.")] = (
+        IrisClusterSpec()
+    )
     status: Annotated[IrisClusterStatus, Field(description="What the operator sees.")] = IrisClusterStatus()

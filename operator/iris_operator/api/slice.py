@@ -27,55 +27,112 @@ class Taint(Model):
 
     key: Annotated[str, Field(min_length=1, max_length=253, description="Taint key.")]
     value: Annotated[str, Field(max_length=63, description="Taint value.")] = ""
-    effect: Annotated[Literal["NoSchedule", "PreferNoSchedule", "NoExecute"], Field(description="What it does to Pods that don't tolerate it. Worker Pods do.")]
+    effect: Annotated[
+        Literal["NoSchedule", "PreferNoSchedule", "NoExecute"],
+        Field(description="What it does to Pods that don't tolerate it. Worker Pods do."),
+    ]
 
 
 class SliceTemplateSpec(Model):
     """What a slice is made of: shared by Slice and ScaleGroup."""
 
-    instance_type: Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", description="CoreWeave instance type, such as gd-8xh100ib-i128. One NodePool has one; it can't be changed.")]  # noqa: E501
-    compute_class: Annotated[Literal["default", "spot"], Field(description="default: reserved or on-demand nodes. spot: cheaper, may be taken away.")] = "default"
-    node_count: Annotated[int, Field(ge=1, le=1024, description="Nodes in the slice; each gets one worker Pod, ranks count from 0.")] = 1
-    gpus_per_node: Annotated[int, Field(ge=0, le=64, description="GPUs (nvidia.com/gpu) each node must offer before the slice is Ready.")] = 0
-    gpu_class: Annotated[str, Field(max_length=63, description="Kind of GPU, such as H100: shown to people, and a label on the nodes.")] = ""
+    instance_type: Annotated[
+        str,
+        Field(
+            min_length=1,
+            max_length=63,
+            pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$",
+            description="CoreWeave instance type, such as gd-8xh100ib-i128. One NodePool has one; it can't be changed.",
+        ),
+    ]
+    compute_class: Annotated[
+        Literal["default", "spot"],
+        Field(description="default: reserved or on-demand nodes. spot: cheaper, may be taken away."),
+    ] = "default"
+    node_count: Annotated[
+        int,
+        Field(ge=1, le=1024, description="Nodes in the slice; each gets one worker Pod, ranks count from 0."),
+    ] = 1
+    gpus_per_node: Annotated[
+        int,
+        Field(ge=0, le=64, description="GPUs (nvidia.com/gpu) each node must offer before the slice is Ready."),
+    ] = 0
+    gpu_class: Annotated[
+        str,
+        Field(max_length=63, description="Kind of GPU, such as H100: shown to people, and a label on the nodes."),
+    ] = ""
     infiniband: Annotated[bool, Field(description="Ask for one rdma/ib device per node.")] = False
-    node_labels: Annotated[dict[str, str], Field(max_length=32, description="More labels for the nodes. Names that begin with iris-managed, iris-scale-group or iris-slice-id are Iris's own.")] = Field(default_factory=dict)  # noqa: E501
-    node_taints: Annotated[list[Taint], Field(max_length=16, description="Taints for the nodes; the worker Pods tolerate them.")] = Field(default_factory=list)
+    node_labels: Annotated[
+        dict[str, str],
+        Field(
+            max_length=32,
+            description="More labels for the nodes. Names that begin with iris-managed, iris-scale-group or iris-slice-id are Iris's own.",
+        ),
+    ] = Field(default_factory=dict)
+    node_taints: Annotated[
+        list[Taint], Field(max_length=16, description="Taints for the nodes; the worker Pods tolerate them.")
+    ] = Field(default_factory=list)
 
 
 class SliceSpec(SliceTemplateSpec):
     """The slice that is wanted. Immutable: make another slice instead."""
 
-    cluster_name: Annotated[str, Field(max_length=253, description="IrisCluster, in the same namespace, whose settings apply. Empty: the only one there, or the one named default.")] = ""  # noqa: E501
-    scale_group_name: Annotated[str, Field(max_length=253, description="ScaleGroup that owns this slice. Set by the ScaleGroup.")] = ""
+    cluster_name: Annotated[
+        str,
+        Field(
+            max_length=253,
+            description="IrisCluster, in the same namespace, whose settings apply. Empty: the only one there, or the one named default.",
+        ),
+    ] = ""
+    scale_group_name: Annotated[
+        str, Field(max_length=253, description="ScaleGroup that owns this slice. Set by the ScaleGroup.")
+    ] = ""
 
 
 class SliceNode(Model):
     """One node of the slice."""
 
-    rank: Annotated[int, Field(ge=0, description="Position in the slice, from 0; a replaced node gets its predecessor's.")]
+    rank: Annotated[
+        int, Field(ge=0, description="Position in the slice, from 0; a replaced node gets its predecessor's.")
+    ]
     name: Annotated[str, Field(description="Name of the Node; empty until it registers.")] = ""
     ready: Annotated[bool, Field(description="Node Ready, worker Pod running and agent registered.")] = False
     worker_pod: Annotated[str, Field(description="Name of its worker Pod; empty until made.")] = ""
     worker_uid: Annotated[str, Field(description="UID of its worker Pod.")] = ""
     agent_version: Annotated[str, Field(description="Version its agent reports.")] = ""
     message: Annotated[str, Field(description="What it waits for, when not ready.")] = ""
-    allocatable: Annotated[dict[str, Quantity], Field(description="What Tasks may use here: resource name to quantity.")] = Field(default_factory=dict)
+    allocatable: Annotated[
+        dict[str, Quantity], Field(description="What Tasks may use here: resource name to quantity.")
+    ] = Field(default_factory=dict)
 
 
 class SliceStatus(Model):
     """What the operator sees of the slice."""
 
-    observed_generation: Annotated[int | None, Field(description="The metadata.generation these facts belong to.")] = None
+    observed_generation: Annotated[int | None, Field(description="The metadata.generation these facts belong to.")] = (
+        None
+    )
     phase: Annotated[SlicePhase | None, Field(description="Where the slice is in its life, for people.")] = None
     phase_since: Annotated[Time | None, Field(description="Since when it is in this phase.")] = None
-    message: Annotated[str, Field(description="What it waits for, how long that has taken and how long it may, or why it failed.")] = ""
+    message: Annotated[
+        str,
+        Field(description="What it waits for, how long that has taken and how long it may, or why it failed."),
+    ] = ""
     conditions: Conditions = Field(default_factory=list)
     node_pool_name: Annotated[str, Field(description="Its NodePool (cluster-scoped).")] = ""
-    nodes: Annotated[list[SliceNode], Field(max_length=1024, description="Its nodes by rank.", json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["rank"]})] = Field(default_factory=list)  # noqa: E501
+    nodes: Annotated[
+        list[SliceNode],
+        Field(
+            max_length=1024,
+            description="Its nodes by rank.",
+            json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["rank"]},
+        ),
+    ] = Field(default_factory=list)
     nodes_ready: Annotated[str, Field(description="Ready nodes of wanted ones, such as 1/2.")] = ""
     tasks: Annotated[int, Field(ge=0, description="Tasks bound to this slice that have not ended.")] = 0
-    idle_since: Annotated[Time | None, Field(description="Since when no Task is bound to it; absent while one is.")] = None
+    idle_since: Annotated[Time | None, Field(description="Since when no Task is bound to it; absent while one is.")] = (
+        None
+    )
     ready_since: Annotated[Time | None, Field(description="When it first became Ready.")] = None
 
 
@@ -85,5 +142,18 @@ class Slice(Resource):
     KIND: ClassVar[str] = "Slice"
     PLURAL: ClassVar[str] = "slices"
 
-    spec: Annotated[SliceSpec, Field(description="The slice that is wanted.", json_schema_extra={"x-kubernetes-validations": [{"rule": "self == oldSelf", "message": "a Slice's spec can't be changed: delete it and make another"}]})]  # noqa: E501
+    spec: Annotated[
+        SliceSpec,
+        Field(
+            description="The slice that is wanted.",
+            json_schema_extra={
+                "x-kubernetes-validations": [
+                    {
+                        "rule": "self == oldSelf",
+                        "message": "a Slice's spec can't be changed: delete it and make another",
+                    }
+                ]
+            },
+        ),
+    ]
     status: Annotated[SliceStatus, Field(description="What the operator sees of it.")] = SliceStatus()

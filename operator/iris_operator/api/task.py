@@ -29,22 +29,40 @@ class TaskPhase(StrEnum):
 class EnvVar(Model):
     """One environment variable."""
 
-    name: Annotated[str, Field(min_length=1, max_length=1024, pattern=r"^[^=\x00]+$", description="Name of the variable.")]
+    name: Annotated[
+        str, Field(min_length=1, max_length=1024, pattern=r"^[^=\x00]+$", description="Name of the variable.")
+    ]
     value: Annotated[str, Field(max_length=131072, description="Its value, taken literally.")] = ""
 
 
 class ResourceRequirements(Model):
     """What a Task is counted with and bounded by."""
 
-    requests: Annotated[dict[str, Quantity], Field(max_length=16, description="What the scheduler counts: cpu, memory, nvidia.com/gpu ... to quantity. What is left out is taken from limits, then from the cluster's defaults.")] = Field(default_factory=dict)  # noqa: E501
-    limits: Annotated[dict[str, Quantity], Field(max_length=16, description="What the container can't exceed: cpu and memory. GPUs are whole devices: request and limit are one.")] = Field(default_factory=dict)  # noqa: E501
+    requests: Annotated[
+        dict[str, Quantity],
+        Field(
+            max_length=16,
+            description="What the scheduler counts: cpu, memory, nvidia.com/gpu ... to quantity. What is left out is taken from limits, then from the cluster's defaults.",
+        ),
+    ] = Field(default_factory=dict)
+    limits: Annotated[
+        dict[str, Quantity],
+        Field(
+            max_length=16,
+            description="What the container can't exceed: cpu and memory. GPUs are whole devices: request and limit are one.",
+        ),
+    ] = Field(default_factory=dict)
 
 
 class SecurityContext(Model):
     """Who the command runs as."""
 
-    run_as_user: Annotated[int | None, Field(ge=0, le=2147483647, description="User id of the command. Absent: the image's.")] = None
-    run_as_group: Annotated[int | None, Field(ge=0, le=2147483647, description="Group id of the command. Absent: the image's.")] = None
+    run_as_user: Annotated[
+        int | None, Field(ge=0, le=2147483647, description="User id of the command. Absent: the image's.")
+    ] = None
+    run_as_group: Annotated[
+        int | None, Field(ge=0, le=2147483647, description="Group id of the command. Absent: the image's.")
+    ] = None
 
 
 class Placement(Model):
@@ -60,7 +78,9 @@ class Binding(Model):
     slice_name: Annotated[str, Field(min_length=1, description="Slice it was placed on.")]
     node_name: Annotated[str, Field(min_length=1, description="Node of that slice.")]
     worker_pod: Annotated[str, Field(min_length=1, description="Worker Pod whose agent runs it.")]
-    worker_uid: Annotated[str, Field(min_length=1, description="UID of that Pod: a Pod of the same name made later is not it.")]
+    worker_uid: Annotated[
+        str, Field(min_length=1, description="UID of that Pod: a Pod of the same name made later is not it.")
+    ]
     rank: Annotated[int, Field(ge=0, description="The node's rank in the slice.")]
     attempt: Annotated[int, Field(ge=1, description="Which attempt this is, from 1.")]
     bound_at: Annotated[Time, Field(description="When it was placed.")]
@@ -69,27 +89,76 @@ class Binding(Model):
 class TaskSpec(Model):
     """The command that is wanted. Immutable."""
 
-    cluster_name: Annotated[str, Field(max_length=253, description="IrisCluster, in the same namespace, whose settings apply. Empty: the only one there, or the one named default.")] = ""  # noqa: E501
-    image: Annotated[str, Field(min_length=1, max_length=1024, pattern=r"^\S+$", description="Container image to run, by tag or digest.")]
-    image_pull_policy: Annotated[Literal["Always", "IfNotPresent", "Never"], Field(description="When the node pulls the image.")] = "IfNotPresent"
-    image_pull_secrets: Annotated[list[LocalObjectReference], Field(max_length=16, description="Secrets of type kubernetes.io/dockerconfigjson to pull with, tried in order.")] = Field(default_factory=list)  # noqa: E501
-    command: Annotated[list[str], Field(max_length=1024, description="Replaces the image's entrypoint. Not run in a shell.")] = Field(default_factory=list)
-    args: Annotated[list[str], Field(max_length=4096, description="Arguments of the entrypoint; replaces the image's.")] = Field(default_factory=list)
-    env: Annotated[list[EnvVar], Field(max_length=1024, description="Environment of the command, over the image's.", json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]})] = Field(default_factory=list)  # noqa: E501
-    working_dir: Annotated[str, Field(max_length=4096, pattern=r"^(/.*)?$", description="Directory the command starts in, absolute. Empty: the image's.")] = ""
-    resources: Annotated[ResourceRequirements, Field(description="What it is counted with and bounded by.")] = ResourceRequirements()
+    cluster_name: Annotated[
+        str,
+        Field(
+            max_length=253,
+            description="IrisCluster, in the same namespace, whose settings apply. Empty: the only one there, or the one named default.",
+        ),
+    ] = ""
+    image: Annotated[
+        str,
+        Field(
+            min_length=1,
+            max_length=1024,
+            pattern=r"^\S+$",
+            description="Container image to run, by tag or digest.",
+        ),
+    ]
+    image_pull_policy: Annotated[
+        Literal["Always", "IfNotPresent", "Never"], Field(description="When the node pulls the image.")
+    ] = "IfNotPresent"
+    image_pull_secrets: Annotated[
+        list[LocalObjectReference],
+        Field(
+            max_length=16,
+            description="Secrets of type kubernetes.io/dockerconfigjson to pull with, tried in order.",
+        ),
+    ] = Field(default_factory=list)
+    command: Annotated[
+        list[str], Field(max_length=1024, description="Replaces the image's entrypoint. Not run in a shell.")
+    ] = Field(default_factory=list)
+    args: Annotated[
+        list[str], Field(max_length=4096, description="Arguments of the entrypoint; replaces the image's.")
+    ] = Field(default_factory=list)
+    env: Annotated[
+        list[EnvVar],
+        Field(
+            max_length=1024,
+            description="Environment of the command, over the image's.",
+            json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
+        ),
+    ] = Field(default_factory=list)
+    working_dir: Annotated[
+        str,
+        Field(
+            max_length=4096,
+            pattern=r"^(/.*)?$",
+            description="Directory the command starts in, absolute. Empty: the image's.",
+        ),
+    ] = ""
+    resources: Annotated[ResourceRequirements, Field(description="What it is counted with and bounded by.")] = (
+        ResourceRequirements()
+    )
     security_context: Annotated[SecurityContext, Field(description="Who the command runs as.")] = SecurityContext()
     placement: Annotated[Placement, Field(description="Where it may run.")] = Placement()
-    termination_grace_period_seconds: Annotated[int, Field(ge=0, le=86400, description="Between SIGTERM and SIGKILL when it is stopped.")] = 30
+    termination_grace_period_seconds: Annotated[
+        int, Field(ge=0, le=86400, description="Between SIGTERM and SIGKILL when it is stopped.")
+    ] = 30
     binding: Annotated[Binding | None, Field(description="Where it runs. Written by the operator only.")] = None
 
 
 class TaskStatus(Model):
     """What the agent and the operator see of the Task."""
 
-    observed_generation: Annotated[int | None, Field(description="The metadata.generation these facts belong to.")] = None
+    observed_generation: Annotated[int | None, Field(description="The metadata.generation these facts belong to.")] = (
+        None
+    )
     phase: Annotated[TaskPhase | None, Field(description="Where the Task is in its life.")] = None
-    reason: Annotated[str, Field(description="Why, as one CamelCase word: Completed, Error, OOMKilled, InsufficientResources ...")] = ""
+    reason: Annotated[
+        str,
+        Field(description="Why, as one CamelCase word: Completed, Error, OOMKilled, InsufficientResources ..."),
+    ] = ""
     message: Annotated[str, Field(description="Why, for people, with the numbers.")] = ""
     conditions: Conditions = Field(default_factory=list)
     attempt: Annotated[int | None, Field(ge=1, description="The attempt these facts are of.")] = None
@@ -99,7 +168,9 @@ class TaskStatus(Model):
     log_path: Annotated[str, Field(description="Log on the node; iris logs shows it.")] = ""
     start_time: Annotated[Time | None, Field(description="When the command started.")] = None
     finish_time: Annotated[Time | None, Field(description="When it ended.")] = None
-    exit_code: Annotated[int | None, Field(description="Its exit code; 128 plus the signal's number when a signal ended it.")] = None
+    exit_code: Annotated[
+        int | None, Field(description="Its exit code; 128 plus the signal's number when a signal ended it.")
+    ] = None
 
 
 _IMMUTABLE = "a Task's spec can't be changed: delete it and make another"
@@ -130,7 +201,10 @@ class Task(Resource):
             json_schema_extra={
                 "x-kubernetes-validations": [
                     {"rule": _EXCEPT_BINDING, "message": _IMMUTABLE},
-                    {"rule": _GPU_WHOLE, "message": "nvidia.com/gpu in requests and limits differ: GPUs are whole devices, set just limits"},
+                    {
+                        "rule": _GPU_WHOLE,
+                        "message": "nvidia.com/gpu in requests and limits differ: GPUs are whole devices, set just limits",
+                    },
                 ]
             },
         ),
