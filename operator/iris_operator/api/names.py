@@ -22,6 +22,7 @@ MANAGED_SELECTOR = f"{LABEL_MANAGED}=true"
 ANNOTATION_SLICE = "iris.dev/slice"
 ANNOTATION_SLICE_UID = "iris.dev/slice-uid"
 ANNOTATION_AGENT_VERSION = "iris.dev/agent-version"
+ANNOTATION_AGENT_PROBLEM = "iris.dev/agent-problem"
 
 FINALIZER_SLICE = "iris.dev/slice"
 FINALIZER_TASK = "iris.dev/task"

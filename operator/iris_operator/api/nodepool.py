@@ -6,7 +6,8 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from iris_operator.api.base import Condition, Model, Resource
+from iris_operator.api.base import Model, Resource
+from iris_operator.api.core import CoreCondition
 
 NODEPOOL_API_VERSION = "compute.coreweave.com/v1alpha1"
 
@@ -25,7 +26,7 @@ class NodePoolStatus(Model):
     current_nodes: int = 0
     queued_nodes: int = 0
     in_progress: int = 0
-    conditions: list[Condition] = Field(default_factory=list)
+    conditions: list[CoreCondition] = Field(default_factory=list)
 
 
 class NodePool(Resource):

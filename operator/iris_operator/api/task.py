@@ -18,12 +18,13 @@ class TaskPhase(StrEnum):
     RUNNING = "Running"
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
+    KILLED = "Killed"  # stopped by Iris or a person: its deletion, or its slice's
     WORKER_LOST = "WorkerLost"  # its worker or node is gone: not the command's fault
 
     @property
     def ended(self) -> bool:
         """Whether nothing more will happen to it."""
-        return self in (TaskPhase.SUCCEEDED, TaskPhase.FAILED, TaskPhase.WORKER_LOST)
+        return self in (TaskPhase.SUCCEEDED, TaskPhase.FAILED, TaskPhase.KILLED, TaskPhase.WORKER_LOST)
 
 
 class EnvVar(Model):
@@ -84,6 +85,12 @@ class Binding(Model):
     rank: Annotated[int, Field(ge=0, description="The node's rank in the slice.")]
     attempt: Annotated[int, Field(ge=1, description="Which attempt this is, from 1.")]
     bound_at: Annotated[Time, Field(description="When it was placed.")]
+    stop_reason: Annotated[
+        str,
+        Field(
+            description="Set to have the agent end this attempt, within its grace period: why, such as SliceDeleted."
+        ),
+    ] = ""
 
 
 class TaskSpec(Model):

@@ -1,0 +1,1 @@
+"""Bodies of the objects Iris makes, as pure functions of the models."""

@@ -1,0 +1,130 @@
+"""Kubernetes' own kinds as far as Iris reads them: Node, Pod, Lease."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from pydantic import Field
+
+from iris_operator.api.base import MicroTime, Model, Resource
+
+
+class CoreCondition(Model):
+    """A Node's or Pod's condition."""
+
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+
+
+class NodeSpec(Model):
+    """corev1.NodeSpec."""
+
+    unschedulable: bool = False
+
+
+class NodeStatus(Model):
+    """corev1.NodeStatus."""
+
+    allocatable: dict[str, str] = Field(default_factory=dict)
+    conditions: list[CoreCondition] = Field(default_factory=list)
+
+
+class Node(Resource):
+    """A machine of the cluster."""
+
+    KIND: ClassVar[str] = "Node"
+    PLURAL: ClassVar[str] = "nodes"
+
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()
+
+    @property
+    def ready(self) -> bool:
+        """Whether its kubelet says Ready."""
+        return any(one.type == "Ready" and one.status == "True" for one in self.status.conditions)
+
+    @property
+    def why_not_ready(self) -> str:
+        """Reason and message of Ready, one line; empty when it is."""
+        for one in self.status.conditions:
+            if one.type == "Ready" and one.status != "True":
+                return f"{one.reason}: {one.message}".strip(": ")
+        return "" if self.ready else "no Ready condition yet"
+
+
+class PodSpec(Model):
+    """corev1.PodSpec."""
+
+    node_name: str = ""
+    containers: list[dict[str, Any]] = Field(default_factory=list)
+    init_containers: list[dict[str, Any]] = Field(default_factory=list)
+    overhead: dict[str, str] = Field(default_factory=dict)
+
+
+class ContainerStatus(Model):
+    """corev1.ContainerStatus."""
+
+    name: str = ""
+    ready: bool = False
+    restart_count: int = 0
+    state: dict[str, Any] = Field(default_factory=dict)
+
+
+class PodStatus(Model):
+    """corev1.PodStatus."""
+
+    phase: str = ""
+    reason: str = ""
+    message: str = ""
+    conditions: list[CoreCondition] = Field(default_factory=list)
+    container_statuses: list[ContainerStatus] = Field(default_factory=list)
+
+
+class Pod(Resource):
+    """A Pod, here a worker or a neighbour of one."""
+
+    KIND: ClassVar[str] = "Pod"
+    PLURAL: ClassVar[str] = "pods"
+
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+    @property
+    def ready(self) -> bool:
+        """Whether all its containers are ready."""
+        return any(one.type == "Ready" and one.status == "True" for one in self.status.conditions)
+
+    @property
+    def ended(self) -> bool:
+        """Whether it will never run again (Succeeded, or Failed as after an eviction)."""
+        return self.status.phase in ("Succeeded", "Failed")
+
+    @property
+    def why_not_ready(self) -> str:
+        """What holds it up, one line: a waiting container's reason, or an unmet condition."""
+        for container in self.status.container_statuses:
+            waiting = container.state.get("waiting") or {}
+            if waiting.get("reason"):
+                return f"{waiting['reason']}: {waiting.get('message', '')}".strip(": ")
+        for one in self.status.conditions:
+            if one.status != "True" and one.message:
+                return f"{one.reason}: {one.message}"
+        return self.status.message or self.status.phase or "not started yet"
+
+
+class LeaseSpec(Model):
+    """coordinationv1.LeaseSpec."""
+
+    holder_identity: str = ""
+    renew_time: MicroTime | None = None
+
+
+class Lease(Resource):
+    """An agent's heartbeat."""
+
+    KIND: ClassVar[str] = "Lease"
+    PLURAL: ClassVar[str] = "leases"
+
+    spec: LeaseSpec = LeaseSpec()

@@ -1,0 +1,120 @@
+"""The worker Pod: the agent's place on a node, and the cgroup that bounds its Tasks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from iris_operator.api.cluster import IrisClusterSpec
+from iris_operator.api.core import Node
+from iris_operator.api.names import CACHE_DIR, LABEL_RANK, LABEL_SLICE, LABEL_SLICE_ID, worker_pod_name
+from iris_operator.api.quantity import Amounts, to_quantities
+from iris_operator.api.slice import Slice
+from iris_operator.manifests.nodepool import slice_labels
+
+_CONTAINERD_DIR = "/run/containerd"
+# Longer than a Task's usual grace period: the agent stops its Tasks when the Pod is deleted.
+_GRACE_SECONDS = 60
+
+
+def worker_pod(owner: Slice, rank: int, node: Node, size: Amounts, settings: IrisClusterSpec) -> dict[str, Any]:
+    """Worker Pod of one rank on one node. `size`: requests = limits, in own units (Guaranteed QoS)."""
+    resources = to_quantities(size)
+    labels = {**slice_labels(owner), LABEL_SLICE: owner.metadata.name, LABEL_RANK: str(rank)}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": worker_pod_name(owner.metadata.name, rank),
+            "namespace": owner.metadata.namespace,
+            "labels": labels,
+            "ownerReferences": [owner.owner_reference()],
+        },
+        "spec": {
+            "serviceAccountName": settings.worker.service_account_name,
+            "hostNetwork": True,
+            "dnsPolicy": "ClusterFirstWithHostNet",
+            "restartPolicy": "Always",
+            "terminationGracePeriodSeconds": _GRACE_SECONDS,
+            "priorityClassName": "system-node-critical",
+            "imagePullSecrets": [secret.wire() for secret in settings.worker.image_pull_secrets],
+            "nodeSelector": {LABEL_SLICE_ID: labels[LABEL_SLICE_ID]},
+            "affinity": _only_on(node.metadata.name),
+            "tolerations": _tolerations(owner),
+            "enableServiceLinks": False,
+            "containers": [_agent(owner, rank, settings, resources)],
+            "volumes": [
+                {"name": "containerd", "hostPath": {"path": _CONTAINERD_DIR, "type": "Directory"}},
+                {"name": "cache", "hostPath": {"path": CACHE_DIR, "type": "DirectoryOrCreate"}},
+                {"name": "tmp", "emptyDir": {"sizeLimit": "64Mi"}},
+            ],
+        },
+    }
+
+
+def _agent(owner: Slice, rank: int, settings: IrisClusterSpec, resources: dict[str, str]) -> dict[str, Any]:
+    port = settings.worker.port
+    return {
+        "name": "agent",
+        "image": settings.images.agent,
+        "imagePullPolicy": settings.images.pull_policy,
+        "command": ["iris-agent"],
+        "env": [
+            _downward("NODE_NAME", "spec.nodeName"),
+            _downward("POD_NAME", "metadata.name"),
+            _downward("POD_NAMESPACE", "metadata.namespace"),
+            _downward("POD_UID", "metadata.uid"),
+            _downward("HOST_IP", "status.hostIP"),
+            {"name": "IRIS_SLICE", "value": owner.metadata.name},
+            {"name": "IRIS_RANK", "value": str(rank)},
+            {"name": "IRIS_PORT", "value": str(port)},
+        ],
+        "ports": [{"name": "agent", "containerPort": port, "hostPort": port}],
+        "resources": {"requests": resources, "limits": resources},
+        "readinessProbe": {"httpGet": {"path": "/health", "port": port}, "periodSeconds": 2, "failureThreshold": 3},
+        "livenessProbe": {
+            "httpGet": {"path": "/live", "port": port},
+            "initialDelaySeconds": 10,
+            "periodSeconds": 30,
+            "timeoutSeconds": 5,
+            "failureThreshold": 4,
+        },
+        "securityContext": {
+            "runAsUser": 0,
+            "privileged": False,
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "volumeMounts": [
+            {"name": "containerd", "mountPath": _CONTAINERD_DIR},
+            {"name": "cache", "mountPath": CACHE_DIR},
+            {"name": "tmp", "mountPath": "/tmp"},
+        ],
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+    }
+
+
+def _downward(name: str, path: str) -> dict[str, Any]:
+    return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
+
+
+def _only_on(node_name: str) -> dict[str, Any]:
+    """The one node, through the scheduler: it counts the Pod and honours taints, as for a DaemonSet."""
+    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node_name]}]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
+
+
+def _tolerations(owner: Slice) -> list[dict[str, Any]]:
+    pool = [
+        {"key": taint.key, "operator": "Equal", "value": taint.value, "effect": taint.effect}
+        for taint in owner.spec.node_taints
+    ]
+    devices = [{"key": name, "operator": "Exists", "effect": "NoSchedule"} for name in ("nvidia.com/gpu", "is_gpu")]
+    # A node that is unreachable for a while is the operator's business, not the eviction controller's: evicting
+    # the worker would end every Task on it, which may be running well.
+    waits = [
+        {"key": f"node.kubernetes.io/{name}", "operator": "Exists", "effect": "NoExecute"}
+        for name in ("not-ready", "unreachable")
+    ]
+    return [*pool, *devices, *waits]

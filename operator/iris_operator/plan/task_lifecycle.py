@@ -1,0 +1,111 @@
+"""What the operator says of a Task: why it waits, that its worker is lost, that it may go. All else the agent says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from iris_operator.api.names import FINALIZER_TASK
+from iris_operator.api.task import Task, TaskPhase, TaskStatus
+from iris_operator.plan.conditions import set_condition
+
+SCHEDULED = "Scheduled"
+FAILED = "Failed"
+
+# A Task that is placed and started sooner than this needs no word of ours: that saves a write per Task.
+QUIET_SECONDS = 1.5
+# How often the message of a waiting Task may change while its reason stays.
+REFRESH_SECONDS = 10
+
+
+@dataclass(frozen=True)
+class TaskPlan:
+    """A status to write (None: leave it), whether our finalizer goes, and when to look again."""
+
+    status: TaskStatus | None = None
+    release: bool = False
+    recheck_seconds: float | None = None
+
+
+def plan_task(task: Task, worker_exists: bool, now: datetime) -> TaskPlan:
+    """The plan of one bound Task. `worker_exists`: the worker Pod with the binding's UID is in the API."""
+    binding = task.spec.binding
+    if binding is None:
+        return TaskPlan()
+    ended = task.status.phase is not None and task.status.phase.ended
+    if not worker_exists:
+        status = None if ended else _lost(task, now)
+        return TaskPlan(status, release=task.deleting and FINALIZER_TASK in task.metadata.finalizers)
+    if ended or task.deleting or task.status.phase not in (None, TaskPhase.PENDING):
+        return TaskPlan()
+    quiet_until = binding.bound_at + timedelta(seconds=QUIET_SECONDS)
+    if now < quiet_until:
+        return TaskPlan(recheck_seconds=(quiet_until - now).total_seconds())
+    message = f"placed on node {binding.node_name} of slice {binding.slice_name}; waits for its agent"
+    if task.status.reason == "Assigned" and task.status.message == message:
+        return TaskPlan()
+    return TaskPlan(_pending(task, "Assigned", message, "True", now))
+
+
+def plan_waiting(task: Task, reason: str, message: str, now: datetime) -> TaskPlan:
+    """Say why a Task isn't placed: soon after it came, and then not more often than people read."""
+    created = task.metadata.creation_timestamp or now
+    young = QUIET_SECONDS - (now - created).total_seconds()
+    if young > 0:
+        return TaskPlan(recheck_seconds=young)
+    said = next((one for one in task.status.conditions if one.type == SCHEDULED), None)
+    if said is not None and said.reason == reason:
+        if said.message == message:
+            return TaskPlan()
+        age = (now - said.last_transition_time).total_seconds()
+        if age < REFRESH_SECONDS:
+            return TaskPlan(recheck_seconds=REFRESH_SECONDS - age)
+    return TaskPlan(_pending(task, reason, message, "False", now))
+
+
+def _pending(task: Task, reason: str, message: str, scheduled: str, now: datetime) -> TaskStatus:
+    generation = task.metadata.generation
+    return task.status.model_copy(
+        update={
+            "phase": TaskPhase.PENDING,
+            "reason": reason,
+            "message": message,
+            "observed_generation": generation,
+            "conditions": set_condition(
+                task.status.conditions,
+                SCHEDULED,
+                "True" if scheduled == "True" else "False",
+                reason,
+                message,
+                generation=generation,
+                now=now,
+            ),
+        }
+    )
+
+
+def _lost(task: Task, now: datetime) -> TaskStatus:
+    binding = task.spec.binding
+    assert binding is not None
+    generation = task.metadata.generation
+    stopped = bool(binding.stop_reason)
+    reason = binding.stop_reason or "WorkerGone"
+    message = (
+        f"worker Pod {binding.worker_pod} on node {binding.node_name} is gone, and the command with it: "
+        "not the command's fault"
+    )
+    conditions = set_condition(
+        task.status.conditions, "Running", "False", reason, message, generation=generation, now=now
+    )
+    return task.status.model_copy(
+        update={
+            "phase": TaskPhase.KILLED if stopped else TaskPhase.WORKER_LOST,
+            "reason": reason,
+            "message": message,
+            "attempt": binding.attempt,
+            "node_name": binding.node_name,
+            "finish_time": now,
+            "observed_generation": generation,
+            "conditions": set_condition(conditions, FAILED, "True", reason, message, generation=generation, now=now),
+        }
+    )
