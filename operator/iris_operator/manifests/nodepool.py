@@ -26,7 +26,7 @@ def slice_labels(owner: Slice) -> dict[str, str]:
 
 
 def node_pool(owner: Slice) -> dict[str, Any]:
-    """One NodePool per Slice; Iris does all scaling, so the vendor's autoscaler stays off (document 001, decision 1)."""
+    """One NodePool per Slice; Iris does all scaling, so the vendor's autoscaler is off (document 001, decision 1)."""
     spec = owner.spec
     labels = slice_labels(owner)
     gpu_class = {"iris.dev/gpu-class": spec.gpu_class} if spec.gpu_class else {}

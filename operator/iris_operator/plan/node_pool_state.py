@@ -1,4 +1,4 @@
-"""What a NodePool's conditions mean for its slice (docs/coreweave-nodepool.md). Acts on type and status; shows the reason."""
+"""What a NodePool's conditions mean for its slice (docs/coreweave-nodepool.md): acts on types, shows reasons."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ def pool_state(node_pool: NodePool | None) -> PoolState:
     return PoolState(
         "True",
         "Accepted",
-        f"NodePool {name}: {status.current_nodes} registered, {status.in_progress} booting, {status.queued_nodes} queued",
+        f"NodePool {name}: {status.current_nodes} registered, {status.in_progress} booting, "
+        f"{status.queued_nodes} queued",
     )
 
 

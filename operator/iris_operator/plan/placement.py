@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 
 from iris_operator.api.cluster import Defaults, IrisCluster
 from iris_operator.api.quantity import Amounts, amounts, minus, shortage, to_quantity
@@ -16,6 +16,7 @@ from iris_operator.plan.task_requests import task_requests
 from iris_operator.plan.text import amounts_text, count, names_text
 
 _SHOWN_SLICES = 8
+_NEVER = datetime.max.replace(tzinfo=UTC)
 
 
 @dataclass
@@ -101,7 +102,7 @@ def _waits(task: Task) -> bool:
 
 
 def _age(task: Task) -> tuple[datetime, str]:
-    return (task.metadata.creation_timestamp or datetime.max, task.metadata.name)
+    return (task.metadata.creation_timestamp or _NEVER, task.metadata.name)
 
 
 def _slots(view: PlacementView) -> Iterable[Slot]:

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 from iris_operator.api.cluster import IrisClusterSpec
 from iris_operator.api.names import FINALIZER_SLICE, slice_id
+from iris_operator.api.nodepool import NodePool
 from iris_operator.api.slice import SlicePhase, SliceStatus
 from iris_operator.plan.actions import (
     AddFinalizer,
@@ -149,20 +150,31 @@ def _judge(
         return _Verdict(SlicePhase.PENDING, "CreatingNodePool", "its NodePool is being made")
     nodes = find_condition(status.conditions, NODES_READY)
     if nodes is not None and nodes.status == "True":
-        limit = settings.timeouts.init_seconds
-        deadline = nodes.last_transition_time + timedelta(seconds=limit)
-        if now >= deadline:
-            return _Verdict(
-                SlicePhase.FAILED, "InitTimeout", f"no agent on every node after {limit}s (initSeconds): {waiting}"
-            )
+        return _judge_init(settings, nodes.last_transition_time, waiting, now)
+    return _judge_boot(settings, view.node_pool, pool, reports, waiting, now)
+
+
+def _judge_init(settings: IrisClusterSpec, since: datetime, waiting: str, now: datetime) -> _Verdict:
+    limit = settings.timeouts.init_seconds
+    deadline = since + timedelta(seconds=limit)
+    if now >= deadline:
         return _Verdict(
-            SlicePhase.INITIALIZING,
-            "WaitingForAgents",
-            f"{waiting}; fails at {clock(deadline)} (initSeconds)",
-            deadline,
+            SlicePhase.FAILED, "InitTimeout", f"no agent on every node after {limit}s (initSeconds): {waiting}"
         )
+    message = f"{waiting}; fails at {clock(deadline)} (initSeconds)"
+    return _Verdict(SlicePhase.INITIALIZING, "WaitingForAgents", message, deadline)
+
+
+def _judge_boot(
+    settings: IrisClusterSpec,
+    node_pool: NodePool,
+    pool: PoolState,
+    reports: list[NodeReport],
+    waiting: str,
+    now: datetime,
+) -> _Verdict:
     limit = settings.timeouts.boot_seconds
-    deadline = (view.node_pool.metadata.creation_timestamp or now) + timedelta(seconds=limit)
+    deadline = (node_pool.metadata.creation_timestamp or now) + timedelta(seconds=limit)
     fit = sum(report.node_fit for report in reports)
     where = f"{fit} of {count(len(reports), 'node')} Ready" + (f"; {pool.message}" if pool.message else "")
     if now >= deadline:

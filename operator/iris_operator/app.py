@@ -1,0 +1,183 @@
+"""The composition root of the operator: leader, then kopf, then the engine."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import sys
+from pathlib import Path
+
+import click
+import kopf
+import yaml
+
+from iris_operator.adapters.kube.client import KubeClient
+from iris_operator.adapters.kube.config import connect
+from iris_operator.api.names import CONTROLLER_PORT
+from iris_operator.controller.engine import Engine
+from iris_operator.controller.leader import Leadership
+from iris_operator.controller.memo import Controller
+from iris_operator.controller.registry import build_registry, build_settings
+from iris_operator.ports.errors import ApiError
+from iris_operator.ports.kube import IRIS_CLUSTERS
+from iris_operator.server.health import health_app, serve
+from iris_operator.settings import ProcessSettings
+from iris_operator.version import VERSION
+
+log = logging.getLogger(__name__)
+
+_CLUSTER_MANAGER = "iris-chart"
+_RETRY_SECONDS = 2.0
+
+
+async def run_operator(settings: ProcessSettings) -> int:
+    """Run until the leadership is lost or the process is told to end; the exit code."""
+    connection = await connect(settings.kubeconfig)
+    async with KubeClient(connection, user_agent=f"iris-operator/{VERSION}") as api:
+        controller = Controller(api, settings.namespaces, VERSION)
+        leadership = Leadership(api, settings.lease_namespace, settings.identity)
+        app = health_app(lambda: _describe(controller, leadership), lambda: _metrics(controller, leadership))
+        runner = await serve(app, settings.port)
+        try:
+            await leadership.acquire()
+            return await _lead(settings, controller, leadership)
+        finally:
+            await leadership.release()
+            await runner.cleanup()
+
+
+async def _lead(settings: ProcessSettings, controller: Controller, leadership: Leadership) -> int:
+    """Everything that only the leader does."""
+    keeping = asyncio.create_task(leadership.keep(), name="leadership")
+    working = asyncio.create_task(_work(settings, controller), name="work")
+    try:
+        await asyncio.wait({keeping, working}, return_when=asyncio.FIRST_COMPLETED)
+        if keeping.done():
+            # Another may lead already: no clean-up, no last write.
+            logging.shutdown()
+            os._exit(1)
+        return working.result()
+    finally:
+        for task in (keeping, working):
+            task.cancel()
+        await asyncio.gather(keeping, working, return_exceptions=True)
+
+
+async def _work(settings: ProcessSettings, controller: Controller) -> int:
+    await _apply_cluster(settings, controller)
+    engine = Engine(controller)
+    await engine.resync()
+    engine_task = asyncio.create_task(engine.run(), name="engine")
+    stop = asyncio.Event()
+    kopf_task = asyncio.create_task(
+        kopf.operator(
+            registry=_with_login(build_registry(controller), settings.kubeconfig),
+            settings=build_settings(),
+            namespaces=settings.namespaces,
+            standalone=True,
+            stop_flag=stop,
+        ),
+        name="kopf",
+    )
+    try:
+        done, _ = await asyncio.wait({engine_task, kopf_task}, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+        return 0
+    finally:
+        stop.set()
+        engine_task.cancel()
+        await asyncio.gather(engine_task, kopf_task, return_exceptions=True)
+
+
+def _with_login(registry: kopf.OperatorRegistry, kubeconfig: str | None) -> kopf.OperatorRegistry:
+    @kopf.on.login(registry=registry, id="login")
+    def login(**kwargs: object) -> kopf.ConnectionInfo | None:
+        if kubeconfig:
+            os.environ["KUBECONFIG"] = kubeconfig
+        if "KUBECONFIG" in os.environ:
+            return kopf.login_with_kubeconfig(**kwargs)  # type: ignore[arg-type]
+        return kopf.login_with_service_account(**kwargs) or kopf.login_with_kubeconfig(**kwargs)  # type: ignore[arg-type]
+
+    return registry
+
+
+async def _apply_cluster(settings: ProcessSettings, controller: Controller) -> None:
+    """The IrisCluster that the chart describes. A chart can't hold it: its CRD comes with the same release."""
+    if settings.cluster_file is None:
+        return
+    for body in yaml.safe_load_all(settings.cluster_file.read_text()):
+        if not body:
+            continue
+        namespace = body["metadata"].get("namespace") or settings.namespaces[0]
+        while True:
+            try:
+                await controller.api.apply(IRIS_CLUSTERS, body, manager=_CLUSTER_MANAGER, namespace=namespace)
+                break
+            except ApiError as error:
+                log.warning(
+                    "applying IrisCluster %s: %s; again in %s s", body["metadata"]["name"], error, _RETRY_SECONDS
+                )
+                await asyncio.sleep(_RETRY_SECONDS)
+
+
+def _describe(controller: Controller, leadership: Leadership) -> dict[str, object]:
+    return {
+        "status": "ok",
+        "version": VERSION,
+        "leading": leadership.leading,
+        "leader": leadership.holder,
+        "queued": len(controller.queue),
+    }
+
+
+def _metrics(controller: Controller, leadership: Leadership) -> str:
+    lines = [
+        "# HELP iris_operator_leading Whether this replica leads.",
+        "# TYPE iris_operator_leading gauge",
+        f"iris_operator_leading {int(leadership.leading)}",
+        "# HELP iris_operator_api_writes_total API writes of the operator.",
+        "# TYPE iris_operator_api_writes_total counter",
+    ]
+    for name, number in sorted(controller.writes.items()):
+        verb, _, resource = name.partition(" ")
+        lines.append(f'iris_operator_api_writes_total{{verb="{verb}",resource="{resource}"}} {number}')
+    return "\n".join(lines) + "\n"
+
+
+@click.group()
+@click.version_option(VERSION)
+def main() -> None:
+    """The Iris operator."""
+
+
+@main.command()
+@click.option("--namespace", "namespaces", multiple=True, help="Namespace to serve; may be given several times.")
+@click.option(
+    "--cluster-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="IrisCluster manifest to server-side-apply at the start.",
+)
+@click.option("--port", default=CONTROLLER_PORT, show_default=True, help="Port of /health and /metrics.")
+@click.option("--kubeconfig", type=click.Path(exists=True, dir_okay=False), help="Kubeconfig, when not in a Pod.")
+@click.option("--log-level", default="INFO", show_default=True)
+def run(
+    namespaces: tuple[str, ...], cluster_file: Path | None, port: int, kubeconfig: str | None, log_level: str
+) -> None:
+    """Run the operator: at once as a standby, and as the leader when it holds the Lease."""
+    logging.basicConfig(
+        level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr
+    )
+    logging.getLogger("kopf").setLevel(logging.WARNING)
+    own = os.environ.get("POD_NAMESPACE", "default")
+    settings = ProcessSettings(
+        namespaces=namespaces or (own,),
+        cluster_file=cluster_file,
+        identity=f"{os.environ.get('POD_NAME') or socket.gethostname()}_{os.getpid()}",
+        lease_namespace=own,
+        port=port,
+        kubeconfig=kubeconfig,
+    )
+    sys.exit(asyncio.run(run_operator(settings)))

@@ -1,0 +1,165 @@
+"""Every object the operator watches, as last seen: parsed once, never older than what was seen before."""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Iterable
+
+from pydantic import ValidationError
+
+from iris_operator.api.base import Resource
+from iris_operator.api.cluster import IrisCluster
+from iris_operator.api.core import Lease, Node, Pod
+from iris_operator.api.names import LABEL_SLICE, LABEL_SLICE_ID, slice_id
+from iris_operator.api.nodepool import NodePool
+from iris_operator.api.scalegroup import ScaleGroup
+from iris_operator.api.slice import Slice
+from iris_operator.api.task import Task
+from iris_operator.plan.placement import PlacementView
+from iris_operator.plan.settings import NoCluster, cluster_for
+from iris_operator.plan.snapshot import SliceView
+from iris_operator.ports.kube import (
+    IRIS_CLUSTERS,
+    LEASES,
+    NODEPOOLS,
+    NODES,
+    PODS,
+    SCALE_GROUPS,
+    SLICES,
+    TASKS,
+    Body,
+    Kind,
+)
+
+log = logging.getLogger(__name__)
+
+MODELS: dict[Kind, type[Resource]] = {
+    IRIS_CLUSTERS: IrisCluster,
+    SCALE_GROUPS: ScaleGroup,
+    SLICES: Slice,
+    TASKS: Task,
+    NODEPOOLS: NodePool,
+    NODES: Node,
+    PODS: Pod,
+    LEASES: Lease,
+}
+
+
+class Cache:
+    """Objects by kind and `namespace/name`. Answers with models or frozen views; never with its own dicts."""
+
+    def __init__(self) -> None:
+        self.clusters: dict[str, IrisCluster] = {}
+        self.groups: dict[str, ScaleGroup] = {}
+        self.slices: dict[str, Slice] = {}
+        self.tasks: dict[str, Task] = {}
+        self.node_pools: dict[str, NodePool] = {}
+        self.nodes: dict[str, Node] = {}
+        self.pods: dict[str, Pod] = {}
+        self.leases: dict[str, Lease] = {}
+        # Indices that keep a pass from walking all Tasks ever run.
+        self._open_tasks: defaultdict[str, dict[str, Task]] = defaultdict(dict)
+        self._nodes_of: defaultdict[str, set[str]] = defaultdict(set)
+        self._workers_of: defaultdict[str, set[str]] = defaultdict(set)
+
+    def store(self, kind: Kind) -> dict[str, Resource]:
+        """The objects of a kind by key."""
+        stores: dict[Kind, object] = {
+            IRIS_CLUSTERS: self.clusters,
+            SCALE_GROUPS: self.groups,
+            SLICES: self.slices,
+            TASKS: self.tasks,
+            NODEPOOLS: self.node_pools,
+            NODES: self.nodes,
+            PODS: self.pods,
+            LEASES: self.leases,
+        }
+        return stores[kind]  # type: ignore[return-value]
+
+    def put(self, kind: Kind, body: Body) -> Resource | None:
+        """Take over an object; None when it is no news. What breaks its schema is logged and left out."""
+        try:
+            found = MODELS[kind].parse(body)
+        except ValidationError as error:
+            log.warning("%s %s can't be read: %s", kind.plural, body.get("metadata", {}).get("name"), error)
+            return None
+        store = self.store(kind)
+        before = store.get(found.key)
+        if before is not None and int(before.metadata.resource_version) >= int(found.metadata.resource_version):
+            return None
+        store[found.key] = found
+        self._index(found)
+        return found
+
+    def drop(self, kind: Kind, key: str, uid: str = "") -> Resource | None:
+        """Forget an object (only that uid, when given)."""
+        store = self.store(kind)
+        found = store.get(key)
+        if found is None or (uid and found.metadata.uid != uid):
+            return None
+        del store[key]
+        self._unindex(found)
+        return found
+
+    def slice_view(self, owner: Slice) -> SliceView:
+        """All that belongs to one Slice."""
+        namespace, name = owner.metadata.namespace, owner.metadata.name
+        identity = slice_id(namespace, name)
+        workers = self._workers_of[owner.key]
+        cluster = self.cluster_of(namespace, owner.spec.cluster_name)
+        return SliceView(
+            slice=owner,
+            settings=cluster if isinstance(cluster, NoCluster) else cluster.spec,
+            node_pool=self.node_pools.get(f"/{identity}"),
+            nodes=tuple(self.nodes[key] for key in sorted(self._nodes_of[identity])),
+            pods={self.pods[key].metadata.name: self.pods[key] for key in sorted(workers)},
+            leases={self.leases[key].metadata.name: self.leases[key] for key in sorted(workers) if key in self.leases},
+            tasks=tuple(self.tasks_on(namespace, name)),
+        )
+
+    def placement_view(self, namespace: str) -> PlacementView:
+        """What placement looks at."""
+        return PlacementView(
+            namespace=namespace,
+            clusters=tuple(self.clusters.values()),
+            slices=tuple(one for one in self.slices.values() if one.metadata.namespace == namespace),
+            tasks=tuple(self._open_tasks[namespace].values()),
+        )
+
+    def tasks_on(self, namespace: str, slice_name: str) -> Iterable[Task]:
+        """Tasks bound to a slice that have not ended."""
+        for task in self._open_tasks[namespace].values():
+            if task.spec.binding is not None and task.spec.binding.slice_name == slice_name:
+                yield task
+
+    def cluster_of(self, namespace: str, name: str) -> IrisCluster | NoCluster:
+        """The IrisCluster whose settings apply."""
+        return cluster_for(namespace, name, self.clusters.values())
+
+    def worker_exists(self, task: Task) -> bool:
+        """Whether the very worker Pod that a Task is bound to stands."""
+        binding = task.spec.binding
+        pod = self.pods.get(f"{task.metadata.namespace}/{binding.worker_pod}") if binding else None
+        return pod is not None and binding is not None and pod.metadata.uid == binding.worker_uid
+
+    def _index(self, found: Resource) -> None:
+        if isinstance(found, Task):
+            ended = found.status.phase is not None and found.status.phase.ended
+            if ended:
+                self._open_tasks[found.metadata.namespace].pop(found.key, None)
+            else:
+                self._open_tasks[found.metadata.namespace][found.key] = found
+        elif isinstance(found, Node) and LABEL_SLICE_ID in found.metadata.labels:
+            self._nodes_of[found.metadata.labels[LABEL_SLICE_ID]].add(found.key)
+        elif isinstance(found, Pod) and LABEL_SLICE in found.metadata.labels:
+            self._workers_of[f"{found.metadata.namespace}/{found.metadata.labels[LABEL_SLICE]}"].add(found.key)
+
+    def _unindex(self, found: Resource) -> None:
+        if isinstance(found, Task):
+            self._open_tasks[found.metadata.namespace].pop(found.key, None)
+        elif isinstance(found, Node):
+            self._nodes_of[found.metadata.labels.get(LABEL_SLICE_ID, "")].discard(found.key)
+        elif isinstance(found, Pod):
+            owner = f"{found.metadata.namespace}/{found.metadata.labels.get(LABEL_SLICE, '')}"
+            self._workers_of[owner].discard(found.key)

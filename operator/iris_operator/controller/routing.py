@@ -1,0 +1,117 @@
+"""Which reconcilers a change concerns. Pure: (kind, object, before, cache) -> keys with delays in seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from iris_operator.api.base import Resource
+from iris_operator.api.core import Lease, Node, Pod
+from iris_operator.api.names import ANNOTATION_AGENT_PROBLEM, ANNOTATION_SLICE, LABEL_SLICE, LABEL_SLICE_ID, slice_id
+from iris_operator.api.nodepool import NodePool
+from iris_operator.api.slice import Slice
+from iris_operator.api.task import Task
+from iris_operator.controller.cache import Cache
+from iris_operator.controller.workqueue import Key
+from iris_operator.ports.kube import IRIS_CLUSTERS, SCALE_GROUPS, Kind
+
+SLICE, TASK, GROUP, CLUSTER, PLACE = "slice", "task", "group", "cluster", "place"
+
+# Counts on a Slice and an IrisCluster follow many Tasks: one write for all changes of so long.
+_SLICE_COUNTS_SECONDS = 1.0
+_CLUSTER_COUNTS_SECONDS = 3.0
+
+Routed = tuple[Key, float]
+
+
+def route(kind: Kind, found: Resource, before: Resource | None, cache: Cache) -> Iterator[Routed]:
+    """Keys to reconcile after `found` (new, changed or gone) took the place of `before`."""
+    namespace = found.metadata.namespace
+    if isinstance(found, Task):
+        yield from _route_task(found)
+    elif isinstance(found, Slice):
+        yield from _route_slice(found)
+    elif isinstance(found, NodePool):
+        if ANNOTATION_SLICE in found.metadata.annotations:
+            yield Key(SLICE, found.metadata.annotations[ANNOTATION_SLICE]), 0
+    elif isinstance(found, Node):
+        yield from _route_node(found, before, cache)
+    elif isinstance(found, Pod):
+        yield from _route_pod(found, cache)
+    elif isinstance(found, Lease):
+        owner = found.metadata.labels.get(LABEL_SLICE)
+        if owner and _lease_changed(found, before):
+            yield Key(SLICE, f"{namespace}/{owner}"), 0
+    elif kind is SCALE_GROUPS:
+        yield Key(GROUP, found.key), 0
+    elif kind is IRIS_CLUSTERS:
+        yield from _route_cluster(found, before, cache)
+
+
+def _route_slice(found: Slice) -> Iterator[Routed]:
+    namespace = found.metadata.namespace
+    yield Key(SLICE, found.key), 0
+    yield Key(PLACE, namespace), 0
+    yield Key(CLUSTER, namespace), _CLUSTER_COUNTS_SECONDS / 6
+    if found.spec.scale_group_name:
+        yield Key(GROUP, f"{namespace}/{found.spec.scale_group_name}"), 0
+
+
+def _route_task(task: Task) -> Iterator[Routed]:
+    namespace = task.metadata.namespace
+    yield Key(CLUSTER, namespace), _CLUSTER_COUNTS_SECONDS
+    ended = task.status.phase is not None and task.status.phase.ended
+    if task.spec.binding is None:
+        if not ended:
+            yield Key(PLACE, namespace), 0
+        return
+    yield Key(TASK, task.key), 0
+    yield Key(SLICE, f"{namespace}/{task.spec.binding.slice_name}"), _SLICE_COUNTS_SECONDS
+    if ended or task.deleting:
+        yield Key(PLACE, namespace), 0
+
+
+def _route_node(node: Node, before: Resource | None, cache: Cache) -> Iterator[Routed]:
+    identity = node.metadata.labels.get(LABEL_SLICE_ID)
+    if not identity:
+        return
+    if isinstance(before, Node) and before.status == node.status and before.spec == node.spec:
+        return
+    for owner in cache.slices.values():
+        if slice_id(owner.metadata.namespace, owner.metadata.name) == identity:
+            yield Key(SLICE, owner.key), 0
+
+
+def _route_pod(pod: Pod, cache: Cache) -> Iterator[Routed]:
+    owner = pod.metadata.labels.get(LABEL_SLICE)
+    if not owner:
+        return
+    yield Key(SLICE, f"{pod.metadata.namespace}/{owner}"), 0
+    if cache.pods.get(pod.key) is None:  # gone: its Tasks are lost
+        for task in cache.tasks.values():
+            binding = task.spec.binding
+            if binding is not None and binding.worker_uid == pod.metadata.uid:
+                yield Key(TASK, task.key), 0
+
+
+def _lease_changed(found: Lease, before: Resource | None) -> bool:
+    """A mere renewal is no news; the slice looks again when the Lease would be stale."""
+    if not isinstance(before, Lease) or before.spec.renew_time is None or found.spec.renew_time is None:
+        return True
+    late = (found.spec.renew_time - before.spec.renew_time).total_seconds() > 15
+    problem = found.metadata.annotations.get(ANNOTATION_AGENT_PROBLEM)
+    return (
+        late
+        or before.spec.holder_identity != found.spec.holder_identity
+        or before.metadata.annotations.get(ANNOTATION_AGENT_PROBLEM) != problem
+    )
+
+
+def _route_cluster(found: Resource, before: Resource | None, cache: Cache) -> Iterator[Routed]:
+    namespace = found.metadata.namespace
+    yield Key(CLUSTER, namespace), 0
+    if before is not None and before.metadata.generation == found.metadata.generation:
+        return
+    yield Key(PLACE, namespace), 0
+    for owner in cache.slices.values():
+        if owner.metadata.namespace == namespace:
+            yield Key(SLICE, owner.key), 0
