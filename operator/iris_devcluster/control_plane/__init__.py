@@ -1,0 +1,1 @@
+"""What runs on the control plane's machine, and with which certificates."""

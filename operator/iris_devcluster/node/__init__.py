@@ -1,0 +1,1 @@
+"""What makes a machine a Kubernetes node: files, programs, and the record of it."""
