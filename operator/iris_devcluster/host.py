@@ -10,6 +10,8 @@ from iris_devcluster import command
 # systemd-resolved's own file lists the servers behind its stub, which no other network namespace reaches.
 _RESOLV_CONFS = (Path("/run/systemd/resolve/resolv.conf"), Path("/etc/resolv.conf"))
 
+_CAP_SYS_RESOURCE = 24
+
 
 def nameservers(candidates: tuple[Path, ...] = _RESOLV_CONFS) -> list[str]:
     """IPv4 name servers reachable from another network namespace; empty when there are none."""
@@ -31,6 +33,13 @@ def snapshotter_for(directory: Path) -> str:
     """overlayfs, except where the directory is itself on an overlay, which the kernel won't stack upon."""
     kind = command.run(["stat", "--file-system", "--format=%T", str(directory)]).strip()
     return "native" if kind == "overlayfs" else "overlayfs"
+
+
+def may_lower_oom_score(status: str | None = None) -> bool:
+    """Whether this process has CAP_SYS_RESOURCE; root in a container or a small VM may lack it."""
+    text = Path("/proc/self/status").read_text() if status is None else status
+    effective = next(line.split()[1] for line in text.splitlines() if line.startswith("CapEff:"))
+    return bool(int(effective, 16) >> _CAP_SYS_RESOURCE & 1)
 
 
 def raise_inotify_limits() -> None:

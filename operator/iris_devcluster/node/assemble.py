@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from iris_devcluster import kubeconfig
-from iris_devcluster.host import nameservers, snapshotter_for
+from iris_devcluster.host import may_lower_oom_score, nameservers, snapshotter_for
 from iris_devcluster.identity import Identity
 from iris_devcluster.machines.description import Description
 from iris_devcluster.machines.process import Process
@@ -66,7 +66,7 @@ def _files(identity: Identity, pki: Pki, record: NodeRecord, directory: Path) ->
     return {
         "/etc/hosts": files.hosts(identity, name, address),
         "/etc/resolv.conf": files.resolv_conf(servers),
-        "/etc/containerd/config.toml": files.containerd_config(snapshotter_for(directory)),
+        "/etc/containerd/config.toml": files.containerd_config(snapshotter_for(directory), may_lower_oom_score()),
         "/etc/cni/net.d/10-iris.conflist": files.cni_config(identity.node_pod_range(record.index)),
         files.CA_CERTIFICATE: pki.ca.certificate.read_text(),
         files.KUBELET_CERTIFICATE: serving.certificate.read_text(),

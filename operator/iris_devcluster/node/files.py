@@ -37,7 +37,7 @@ _UNUSED_PLUGINS = [
 ]
 
 
-def containerd_config(snapshotter: str) -> str:
+def containerd_config(snapshotter: str, may_lower_oom_score: bool) -> str:
     """containerd's config.toml; `snapshotter` is overlayfs, or native where overlayfs can't be stacked."""
     return f"""version = 3
 disabled_plugins = {json.dumps(_UNUSED_PLUGINS)}
@@ -51,6 +51,7 @@ disabled_plugins = {json.dumps(_UNUSED_PLUGINS)}
 
 [plugins.'io.containerd.cri.v1.runtime']
   disable_apparmor = true
+  restrict_oom_score_adj = {str(not may_lower_oom_score).lower()}
   [plugins.'io.containerd.cri.v1.runtime'.cni]
     bin_dirs = ['/usr/lib/cni', '/opt/cni/bin']
     conf_dir = '/etc/cni/net.d'

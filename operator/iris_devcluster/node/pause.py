@@ -25,12 +25,12 @@ def write_pause_archive(path: Path, reference: str, binary: Path = _BUSYBOX) -> 
         return
     if not binary.exists() or b"/ld-linux" in binary.read_bytes()[:4096]:
         raise DevclusterError(f"{binary} is not a static busybox; install busybox-static (iris-devcluster setup)")
-    layer = _tar([("pause", binary.read_bytes(), 0o755)])
+    layer = _tar([("busybox", binary.read_bytes(), 0o755)])
     config = _json(
         {
             "architecture": "amd64",
             "os": "linux",
-            "config": {"Entrypoint": ["/pause", "sleep", "infinity"]},
+            "config": {"Entrypoint": ["/busybox", "sleep", "infinity"]},
             "rootfs": {"type": "layers", "diff_ids": [_digest(layer)]},
         }
     )
