@@ -121,6 +121,8 @@ class _Keeper:
         signal.signal(signal.SIGTERM, self._stop)
         while not self._stopping:
             self._child = self._spawn()
+            if self._stopping:  # the signal came while it was started
+                self._child.terminate()
             code = self._child.wait()
             if not self._stopping:
                 sys.stdout.write(f"controller ended with {code}, starting it again\n")

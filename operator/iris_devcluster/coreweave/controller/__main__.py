@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
 import sys
 from pathlib import Path
@@ -16,6 +17,8 @@ from iris_devcluster.coreweave.controller.loop import Controller
 from iris_devcluster.coreweave.host import ClusterHost
 from iris_devcluster.coreweave.kube import KubeClient, read_kubeconfig
 from iris_devcluster.nodes import Cluster
+
+_LOOK_SECONDS = 0.5
 
 
 @click.command()
@@ -38,12 +41,23 @@ async def _run(cluster: Cluster) -> None:
         service.mark_ready(cluster.root)
         log.info("serving NodePools of %s", cluster.root)
         work = asyncio.create_task(Controller(kube, ClusterHost(cluster)).run())
+        leave = asyncio.create_task(_leave_with_parent(work))
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, work.cancel)
         try:
             await work
         except asyncio.CancelledError:
             log.info("stopped")
+        finally:
+            leave.cancel()
+
+
+async def _leave_with_parent(work: asyncio.Task[None]) -> None:
+    """A keeper that was killed is started anew with a controller of its own: there must not be two."""
+    parent = os.getppid()
+    while os.getppid() == parent:  # noqa: ASYNC110 - the kernel offers no event for it without prctl
+        await asyncio.sleep(_LOOK_SECONDS)
+    work.cancel()
 
 
 if __name__ == "__main__":
