@@ -108,6 +108,13 @@ class Timeouts(Model):
 class Defaults(Model):
     """What Tasks get when they don't say."""
 
+    image_registry: Annotated[
+        str,
+        Field(
+            max_length=253,
+            description="Registry, as host or host:port, of images that name none. Empty: Tasks must name it.",
+        ),
+    ] = ""
     task_requests: Annotated[
         dict[str, Quantity],
         Field(description="Resources requested for a Task that requests none: resource name to quantity."),

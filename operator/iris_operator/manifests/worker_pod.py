@@ -67,6 +67,7 @@ def _agent(owner: Slice, rank: int, settings: IrisClusterSpec, resources: dict[s
             {"name": "IRIS_SLICE", "value": owner.metadata.name},
             {"name": "IRIS_RANK", "value": str(rank)},
             {"name": "IRIS_PORT", "value": str(port)},
+            {"name": "IRIS_DEFAULT_REGISTRY", "value": settings.defaults.image_registry},
         ],
         "ports": [{"name": "agent", "containerPort": port, "hostPort": port}],
         "resources": {"requests": resources, "limits": resources},

@@ -1,0 +1,264 @@
+"""The containerd driver.
+
+The container record is made first: it names the snapshot's key, so that the garbage collector spares the snapshot from the
+moment it exists, without a lease. All facts about a sandbox are on its labels.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import grpc
+from google.protobuf.any_pb2 import Any as AnyMessage
+from google.protobuf.empty_pb2 import Empty
+
+from iris_runtimes.containerd.channel import (
+    call_options,
+    in_namespace,
+    open_channel,
+    translate,
+    translated,
+    unless_gone,
+)
+from iris_runtimes.containerd.exits import memory_facts
+from iris_runtimes.containerd.image_config import Accounts, User, needs_accounts, resolve_user
+from iris_runtimes.containerd.images import SNAPSHOTTER, Images
+from iris_runtimes.containerd.oci_spec import SPEC_TYPE, build_spec, look_at_device
+from iris_runtimes.containerd.pod_context import read_pod_context
+from iris_runtimes.containerd.proto import (
+    containers_pb2,
+    containers_pb2_grpc,
+    events_service_pb2,
+    events_service_pb2_grpc,
+    process_pb2,
+    runc_pb2,
+    snapshots_pb2,
+    snapshots_pb2_grpc,
+    task_events_pb2,
+    tasks_pb2,
+    tasks_pb2_grpc,
+    types_pb2,
+    version_pb2_grpc,
+)
+from iris_runtimes.containerd.start_errors import start_error
+from iris_runtimes.errors import RuntimeUnavailable, SandboxNotFound
+from iris_runtimes.protocol import (
+    Credentials,
+    Exit,
+    Exited,
+    Image,
+    PodContext,
+    PullPolicy,
+    PullProgress,
+    RuntimeVersion,
+    Sandbox,
+    SandboxSpec,
+    SandboxState,
+)
+
+DEFAULT_SOCKET = "/run/containerd/containerd.sock"
+NAMESPACE = "iris"
+_RUNTIME = "io.containerd.runc.v2"
+_KILL_SECONDS = 10.0
+
+
+class ContainerdRuntime:
+    """Satisfies protocol.Runtime."""
+
+    def __init__(self, socket: str = DEFAULT_SOCKET, namespace: str = NAMESPACE, default_registry: str = "") -> None:
+        self._channel = open_channel(socket)
+        self._namespace = namespace
+        self._call = call_options(namespace)
+        self._images = Images(self._channel, namespace, default_registry)
+        self._containers = containers_pb2_grpc.ContainersStub(self._channel)
+        self._tasks = tasks_pb2_grpc.TasksStub(self._channel)
+        self._snapshots = snapshots_pb2_grpc.SnapshotsStub(self._channel)
+        self._events = events_service_pb2_grpc.EventsStub(self._channel)
+        self._version = version_pb2_grpc.VersionStub(self._channel)
+        self._cgroup_v2 = Path("/sys/fs/cgroup/cgroup.controllers").exists()
+
+    async def close(self) -> None:
+        await self._channel.close()
+
+    async def version(self) -> RuntimeVersion:
+        async with translated():
+            answer = await self._version.Version(Empty(), metadata=in_namespace(self._namespace), timeout=5)
+        return RuntimeVersion("containerd", answer.version)
+
+    async def pod_context(self, pod_uid: str) -> PodContext:
+        async with translated():
+            return await read_pod_context(self._containers, pod_uid)
+
+    async def pull(
+        self,
+        reference: str,
+        policy: PullPolicy = "IfNotPresent",
+        credentials: Sequence[Credentials] = (),
+        on_progress: Callable[[PullProgress], None] | None = None,
+    ) -> Image:
+        return await self._images.pull(reference, policy, credentials, on_progress)
+
+    async def start(self, spec: SandboxSpec) -> Sandbox:
+        existing = await self._observe(spec.id)
+        if existing is not None and existing.state is not SandboxState.CREATED:
+            return existing
+        config = await self._images.config(spec.image)
+        accounts = await self._images.accounts(config) if needs_accounts(config.user) else Accounts()
+        user = resolve_user(config.user, accounts) if spec.user is None else User(spec.user)
+        if spec.group is not None:
+            user = User(user.uid, spec.group, user.additional_gids)
+        devices = [look_at_device(device) for device in spec.devices]
+        body = build_spec(spec, config, user, devices, cgroup_v2=self._cgroup_v2)
+        await asyncio.to_thread(spec.log_path.parent.mkdir, parents=True, exist_ok=True)
+        try:
+            await self._create_container(spec, body)
+            mounts = await self._prepare(spec.id, config.chain_id)
+            return await self._run(spec, mounts)
+        except grpc.aio.AioRpcError as error:
+            failure = start_error(error, body["process"]["args"][0], spec.image)
+            if not isinstance(failure, RuntimeUnavailable):
+                await self.remove(spec.id)
+            raise failure from error
+
+    async def list(self) -> list[Sandbox]:
+        async with translated():
+            containers, tasks = await asyncio.gather(
+                self._containers.List(containers_pb2.ListContainersRequest(), **self._call),
+                self._tasks.List(tasks_pb2.ListTasksRequest(), **self._call),
+            )
+        processes = {process.id: process for process in tasks.tasks}
+        return [_sandbox(one.id, dict(one.labels), processes.get(one.id)) for one in containers.containers]
+
+    async def get(self, sandbox_id: str) -> Sandbox:
+        found = await self._observe(sandbox_id)
+        if found is None:
+            raise SandboxNotFound(f"no sandbox {sandbox_id}")
+        if found.exit is None or found.exit.exit_code == 0:
+            return found
+        kills, peak = await self._memory(sandbox_id)
+        ended = Exit(found.exit.exit_code, found.exit.exited_at, kills > 0, peak)
+        return Sandbox(found.id, found.labels, found.state, found.pid, ended)
+
+    async def signal(self, sandbox_id: str, signal: int, *, everyone: bool = False) -> None:
+        request = tasks_pb2.KillRequest(container_id=sandbox_id, signal=signal, all=everyone)
+        async with translated():
+            try:
+                await unless_gone(self._tasks.Kill(request, **self._call))
+            except grpc.aio.AioRpcError as error:
+                if error.code() is not grpc.StatusCode.FAILED_PRECONDITION:  # it has exited meanwhile
+                    raise
+
+    async def remove(self, sandbox_id: str) -> None:
+        async with translated():
+            await self._delete_task(sandbox_id)
+            await unless_gone(
+                self._containers.Delete(containers_pb2.DeleteContainerRequest(id=sandbox_id), **self._call)
+            )
+            # The collector may have been quicker: gone is success.
+            request = snapshots_pb2.RemoveSnapshotRequest(snapshotter=SNAPSHOTTER, key=sandbox_id)
+            await unless_gone(self._snapshots.Remove(request, **self._call))
+
+    async def events(self) -> AsyncIterator[Exited]:
+        request = events_service_pb2.SubscribeRequest(filters=[f'topic=="/tasks/exit",namespace=="{self._namespace}"'])
+        try:
+            async for envelope in self._events.Subscribe(request, metadata=in_namespace(self._namespace)):
+                event = task_events_pb2.TaskExit()
+                event.ParseFromString(envelope.event.value)
+                if event.id == event.container_id:  # not an exec's
+                    yield Exited(event.container_id)
+        except grpc.aio.AioRpcError as error:
+            raise translate(error) from error
+        raise RuntimeUnavailable("containerd closed its event stream")
+
+    async def _observe(self, sandbox_id: str) -> Sandbox | None:
+        async with translated():
+            found = await unless_gone(
+                self._containers.Get(containers_pb2.GetContainerRequest(id=sandbox_id), **self._call)
+            )
+            if found is None:
+                return None
+            task = await unless_gone(self._tasks.Get(tasks_pb2.GetRequest(container_id=sandbox_id), **self._call))
+        return _sandbox(sandbox_id, dict(found.container.labels), task.process if task is not None else None)
+
+    async def _create_container(self, spec: SandboxSpec, body: dict[str, object]) -> None:
+        options = runc_pb2.Options(systemd_cgroup=spec.cgroup.systemd)
+        container = containers_pb2.Container(
+            id=spec.id,
+            labels=dict(spec.labels),
+            image=spec.image,
+            runtime=containers_pb2.Container.Runtime(
+                name=_RUNTIME,
+                options=AnyMessage(type_url=options.DESCRIPTOR.full_name, value=options.SerializeToString()),
+            ),
+            spec=AnyMessage(type_url=SPEC_TYPE, value=json.dumps(body).encode()),
+            snapshotter=SNAPSHOTTER,
+            snapshot_key=spec.id,
+        )
+        try:
+            await self._containers.Create(containers_pb2.CreateContainerRequest(container=container), **self._call)
+        except grpc.aio.AioRpcError as error:
+            if error.code() is not grpc.StatusCode.ALREADY_EXISTS:
+                raise
+
+    async def _prepare(self, sandbox_id: str, parent: str) -> Sequence[types_pb2.Mount]:
+        try:
+            request = snapshots_pb2.PrepareSnapshotRequest(snapshotter=SNAPSHOTTER, key=sandbox_id, parent=parent)
+            return list((await self._snapshots.Prepare(request, **self._call)).mounts)
+        except grpc.aio.AioRpcError as error:
+            if error.code() is not grpc.StatusCode.ALREADY_EXISTS:
+                raise
+        again = snapshots_pb2.MountsRequest(snapshotter=SNAPSHOTTER, key=sandbox_id)
+        return list((await self._snapshots.Mounts(again, **self._call)).mounts)
+
+    async def _run(self, spec: SandboxSpec, mounts: Sequence[types_pb2.Mount]) -> Sandbox:
+        log = f"file://{spec.log_path}"
+        # Two streams, one file: the shim appends to it, and goes on when the agent is away.
+        request = tasks_pb2.CreateTaskRequest(container_id=spec.id, rootfs=mounts, stdout=log, stderr=log)
+        try:
+            created = await self._tasks.Create(request, **self._call)
+            pid = created.pid
+        except grpc.aio.AioRpcError as error:
+            if error.code() is not grpc.StatusCode.ALREADY_EXISTS:
+                raise
+            pid = 0
+        await self._tasks.Start(tasks_pb2.StartRequest(container_id=spec.id), **self._call)
+        return Sandbox(spec.id, dict(spec.labels), SandboxState.RUNNING, pid)
+
+    async def _memory(self, sandbox_id: str) -> tuple[int, int | None]:
+        """OOM kills and peak; (0, None) when the cgroup is gone already."""
+        request = tasks_pb2.MetricsRequest(filters=[f"id=={sandbox_id}"])
+        try:
+            answer = await self._tasks.Metrics(request, **self._call)
+        except grpc.aio.AioRpcError:
+            return 0, None
+        return memory_facts(answer.metrics[0].data) if answer.metrics else (0, None)
+
+    async def _delete_task(self, sandbox_id: str) -> None:
+        """Delete the task, killing it first if need be."""
+        request = tasks_pb2.DeleteTaskRequest(container_id=sandbox_id)
+        try:
+            await unless_gone(self._tasks.Delete(request, **self._call))
+            return
+        except grpc.aio.AioRpcError as error:
+            if error.code() is not grpc.StatusCode.FAILED_PRECONDITION:
+                raise
+        await self.signal(sandbox_id, 9, everyone=True)
+        wait = tasks_pb2.WaitRequest(container_id=sandbox_id)
+        await unless_gone(self._tasks.Wait(wait, **call_options(self._namespace, _KILL_SECONDS)))
+        await unless_gone(self._tasks.Delete(request, **self._call))
+
+
+def _sandbox(sandbox_id: str, labels: dict[str, str], process: process_pb2.Process | None) -> Sandbox:
+    if process is None or process.status == process_pb2.CREATED:
+        return Sandbox(sandbox_id, labels, SandboxState.CREATED)
+    if process.status == process_pb2.STOPPED:
+        ended = Exit(process.exit_status, process.exited_at.ToDatetime(tzinfo=UTC))
+        return Sandbox(sandbox_id, labels, SandboxState.EXITED, process.pid, ended)
+    if process.status == process_pb2.UNKNOWN:
+        # The shim died: containerd cleans up after it and says 137 at the time it noticed.
+        return Sandbox(sandbox_id, labels, SandboxState.EXITED, 0, Exit(255, datetime.now(UTC)))
+    return Sandbox(sandbox_id, labels, SandboxState.RUNNING, process.pid)

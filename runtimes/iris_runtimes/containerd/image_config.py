@@ -1,0 +1,112 @@
+"""An image's configuration and the users in it, as pure functions of the blobs."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from iris_runtimes.errors import ImageInvalid, InvalidSpec
+
+
+@dataclass(frozen=True)
+class User:
+    """Numeric ids of a process."""
+
+    uid: int = 0
+    gid: int = 0
+    additional_gids: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class ImageConfig:
+    """What a sandbox needs of an image. `chain_id` is the snapshot of all its layers; `layers` their digests, lowest first."""
+
+    digest: str
+    chain_id: str
+    layers: tuple[str, ...]
+    entrypoint: tuple[str, ...] = ()
+    cmd: tuple[str, ...] = ()
+    env: tuple[str, ...] = ()
+    working_dir: str = ""
+    user: str = ""
+
+
+@dataclass(frozen=True)
+class Accounts:
+    """/etc/passwd and /etc/group of an image, as text."""
+
+    passwd: str = ""
+    group: str = ""
+    names: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+
+
+def chain_id(diff_ids: Sequence[str]) -> str:
+    """The OCI image spec's ChainID: each layer hashed onto the chain below it."""
+    chain = ""
+    for diff_id in diff_ids:
+        chain = f"sha256:{hashlib.sha256(f'{chain} {diff_id}'.encode()).hexdigest()}" if chain else diff_id
+    return chain
+
+
+def pick_manifest(index: Mapping[str, Any], architecture: str) -> str:
+    """Digest of the manifest of an index for linux on this architecture."""
+    for one in index.get("manifests", []):
+        platform = one.get("platform") or {}
+        if platform.get("os", "linux") == "linux" and platform.get("architecture", architecture) == architecture:
+            return str(one["digest"])
+    raise ImageInvalid(f"the image has no variant for linux/{architecture}")
+
+
+def parse_config(digest: str, manifest: Mapping[str, Any], config: Mapping[str, Any]) -> ImageConfig:
+    """The configuration, from the manifest and the config blob."""
+    inner = config.get("config") or {}
+    return ImageConfig(
+        digest=digest,
+        chain_id=chain_id(config["rootfs"]["diff_ids"]),
+        layers=tuple(layer["digest"] for layer in manifest["layers"]),
+        entrypoint=tuple(inner.get("Entrypoint") or ()),
+        cmd=tuple(inner.get("Cmd") or ()),
+        env=tuple(inner.get("Env") or ()),
+        working_dir=inner.get("WorkingDir") or "",
+        user=inner.get("User") or "",
+    )
+
+
+def needs_accounts(text: str) -> bool:
+    """Whether an image's User is anything but numbers."""
+    return any(part and not part.isdigit() for part in text.split(":"))
+
+
+def resolve_user(text: str, accounts: Accounts) -> User:
+    """Image User (`uid`, `uid:gid`, `name`, `name:group`, empty) to ids. InvalidSpec when a name is not in the image."""
+    if not text:
+        return User()
+    name, _, group = text.partition(":")
+    uid, gid = (int(name), 0) if name.isdigit() else (-1, 0)
+    for line in accounts.passwd.splitlines():
+        fields = line.split(":")
+        if len(fields) >= 4 and (fields[0] == name or fields[2] == name):
+            uid, gid = int(fields[2]), int(fields[3])
+            break
+    if uid < 0:
+        raise InvalidSpec(f"the image's user {name!r} is not in its /etc/passwd: set securityContext.runAsUser")
+    if group:
+        gid = _group_id(group, accounts)
+    return User(uid, gid, _memberships(name, accounts))
+
+
+def _group_id(group: str, accounts: Accounts) -> int:
+    if group.isdigit():
+        return int(group)
+    for line in accounts.group.splitlines():
+        fields = line.split(":")
+        if len(fields) >= 3 and fields[0] == group:
+            return int(fields[2])
+    raise InvalidSpec(f"the image's group {group!r} is not in its /etc/group: set securityContext.runAsGroup")
+
+
+def _memberships(name: str, accounts: Accounts) -> tuple[int, ...]:
+    rows = (line.split(":") for line in accounts.group.splitlines())
+    return tuple(int(row[2]) for row in rows if len(row) >= 4 and name in row[3].split(","))

@@ -1,0 +1,134 @@
+"""A runtime in memory for tests of what stands on it; passes the same contract tests as the drivers.
+
+`true` and `false` exit at once with 0 and 1, `exit N` with N, `sleep N` never by itself (tests call `finish`), anything in
+`missing_commands` is not found. Images are all there but for `missing_images`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from datetime import UTC, datetime
+
+from iris_runtimes.errors import CommandNotFound, ImageNotFound, RuntimeUnavailable, SandboxNotFound
+from iris_runtimes.protocol import (
+    CgroupParent,
+    Credentials,
+    Exit,
+    Exited,
+    Image,
+    PodContext,
+    PullPolicy,
+    PullProgress,
+    RuntimeVersion,
+    Sandbox,
+    SandboxSpec,
+    SandboxState,
+)
+
+
+class FakeRuntime:
+    """Satisfies protocol.Runtime."""
+
+    def __init__(self) -> None:
+        self.sandboxes: dict[str, Sandbox] = {}
+        self.specs: dict[str, SandboxSpec] = {}
+        self.started: list[str] = []
+        self.signals: list[tuple[str, int]] = []
+        self.missing_images: set[str] = set()
+        self.missing_commands: set[str] = {"/nonexistent"}
+        self.ignores_sigterm: set[str] = set()
+        self.available = True
+        self.context = PodContext(CgroupParent("/kubepods/pod-fake"))
+        self._subscribers: set[asyncio.Queue[Exited | None]] = set()
+
+    def _check(self) -> None:
+        if not self.available:
+            raise RuntimeUnavailable("the fake runtime is switched off")
+
+    def break_down(self) -> None:
+        """Stop answering; event streams end."""
+        self.available = False
+        for queue in self._subscribers:
+            queue.put_nowait(None)
+
+    def finish(self, sandbox_id: str, code: int = 0, *, oom_killed: bool = False) -> None:
+        """Let the command end."""
+        before = self.sandboxes[sandbox_id]
+        ended = Exit(code, datetime.now(UTC), oom_killed)
+        self.sandboxes[sandbox_id] = Sandbox(before.id, before.labels, SandboxState.EXITED, 0, ended)
+        for queue in self._subscribers:
+            queue.put_nowait(Exited(sandbox_id))
+
+    async def version(self) -> RuntimeVersion:
+        self._check()
+        return RuntimeVersion("fake", "1")
+
+    async def pod_context(self, pod_uid: str) -> PodContext:
+        self._check()
+        return self.context
+
+    async def pull(
+        self,
+        reference: str,
+        policy: PullPolicy = "IfNotPresent",
+        credentials: Sequence[Credentials] = (),
+        on_progress: Callable[[PullProgress], None] | None = None,
+    ) -> Image:
+        self._check()
+        if reference in self.missing_images:
+            raise ImageNotFound(f"no image {reference}")
+        return Image(reference, "sha256:" + "0" * 64)
+
+    async def start(self, spec: SandboxSpec) -> Sandbox:
+        self._check()
+        if spec.id in self.sandboxes:
+            return self.sandboxes[spec.id]
+        argv = [*spec.command, *spec.args]
+        if argv and argv[0] in self.missing_commands:
+            raise CommandNotFound(f"{argv[0]} is not in the image {spec.image}")
+        self.specs[spec.id] = spec
+        self.started.append(spec.id)
+        self.sandboxes[spec.id] = Sandbox(spec.id, dict(spec.labels), SandboxState.RUNNING, 1000 + len(self.started))
+        codes = {"true": 0, "false": 1}
+        if argv and argv[0] in codes:
+            self.finish(spec.id, codes[argv[0]])
+        elif argv[:1] == ["exit"]:
+            self.finish(spec.id, int(argv[1]))
+        return self.sandboxes[spec.id]
+
+    async def list(self) -> list[Sandbox]:
+        self._check()
+        return list(self.sandboxes.values())
+
+    async def get(self, sandbox_id: str) -> Sandbox:
+        self._check()
+        if sandbox_id not in self.sandboxes:
+            raise SandboxNotFound(f"no sandbox {sandbox_id}")
+        return self.sandboxes[sandbox_id]
+
+    async def signal(self, sandbox_id: str, signal: int, *, everyone: bool = False) -> None:
+        sandbox = await self.get(sandbox_id)
+        self.signals.append((sandbox_id, signal))
+        if sandbox.state is SandboxState.RUNNING and not (signal != 9 and sandbox_id in self.ignores_sigterm):
+            self.finish(sandbox_id, 128 + signal)
+
+    async def remove(self, sandbox_id: str) -> None:
+        self._check()
+        self.sandboxes.pop(sandbox_id, None)
+
+    async def events(self) -> AsyncIterator[Exited]:
+        self._check()
+        queue: asyncio.Queue[Exited | None] = asyncio.Queue()
+        self._subscribers.add(queue)
+        try:
+            while True:
+                event = await queue.get()
+                if event is None:
+                    raise RuntimeUnavailable("the fake runtime was switched off")
+                yield event
+        finally:
+            self._subscribers.discard(queue)
+
+    async def close(self) -> None:
+        """Nothing to let go of."""
