@@ -41,7 +41,7 @@ def up(root: Path, name: str, progress: Progress) -> Cluster:
         apply_service(cluster.api, cluster.identity)
     with progress.step(f"Node {SYSTEM_NODE.name}") as step:
         _power_nodes(cluster)
-        _wait_ready(cluster, SYSTEM_NODE.name, step)
+        wait_ready(cluster, SYSTEM_NODE.name, step)
     return cluster
 
 
@@ -98,7 +98,9 @@ def _power_nodes(cluster: Cluster) -> None:
         cluster.repair_link(name)
 
 
-def _wait_ready(cluster: Cluster, name: str, step: Step) -> None:
+def wait_ready(cluster: Cluster, name: str, step: Step) -> None:
+    """Wait until the node is Ready; raises DevclusterError after 90 s."""
+
     def ready() -> bool:
         return node_is_ready(cluster, name)
 

@@ -30,14 +30,16 @@ class Progress:
             else:
                 yield step
         except BaseException:
-            self._console.print(f"[red]✗[/red] {what}")
+            self._console.print(f"[red]✗[/red] {what}", soft_wrap=True)
             raise
         note = f" [dim]{step.note}[/dim]" if step.note else ""
-        self._console.print(f"[green]✓[/green] {what} [dim]{time.monotonic() - began:.1f} s[/dim]{note}")
+        self._console.print(
+            f"[green]✓[/green] {what} [dim]{time.monotonic() - began:.1f} s[/dim]{note}", soft_wrap=True
+        )
 
     def say(self, line: str) -> None:
         """One plain line."""
-        self._console.print(line)
+        self._console.print(line, soft_wrap=True)
 
 
 class Step:
@@ -57,4 +59,4 @@ class Step:
         now = time.monotonic()
         if now - self._said >= _QUIET_SECONDS:
             self._said = now
-            self._console.print(f"  {text}")
+            self._console.print(f"  {text}", soft_wrap=True)

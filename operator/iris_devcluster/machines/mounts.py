@@ -16,9 +16,7 @@ from iris_devcluster import cgroups, linux
 _LAYERED = ("/etc", "/var")
 
 
-def assemble(
-    hierarchies: Sequence[cgroups.Hierarchy], binds: Mapping[str, str], files: Mapping[str, str]
-) -> None:
+def assemble(hierarchies: Sequence[cgroups.Hierarchy], binds: Mapping[str, str], files: Mapping[str, str]) -> None:
     """Mount everything, bind `{path inside: path outside}`, then write `{path inside: content}`.
 
     `hierarchies` are those of the host, looked up before its cgroup namespace was left.

@@ -11,8 +11,9 @@ from pathlib import Path
 class Process:
     """One supervised program.
 
-    `wait_for`: it starts when this path (inside the machine) exists, or `tcp:<address>:<port>` accepts connections. `once`: run until it succeeds, then never
-    again; otherwise it is restarted a second after any exit, as systemd's Restart=always does.
+    `wait_for`: it starts when this path (inside the machine) exists, or `tcp:<address>:<port>` accepts connections.
+    `once`: run until it succeeds, then never again; otherwise it is restarted a second after any exit, as systemd's
+    Restart=always does.
     """
 
     name: str
