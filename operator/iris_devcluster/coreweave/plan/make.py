@@ -37,7 +37,7 @@ def make_plan(snapshot: Snapshot, now: datetime) -> Plan:
         statuses={
             pool.name: statuses[pool.name]
             for pool in snapshot.pools
-            if dict(pool.status) != _dense(statuses[pool.name])
+            if _dense(pool.status) != _dense(statuses[pool.name])
         },
         events=tuple(_events(snapshot, grants, records, assigned, statuses)),
         wake_at=next_wake(after, steps, now),
