@@ -21,9 +21,9 @@ from typing import Any
 import yaml
 
 from iris_devcluster import processes
+from iris_devcluster.binaries.locate import cache_folder
 from iris_devcluster.errors import DevclusterError
 from iris_devcluster.images.programs import program
-from iris_devcluster.images.store import cache_folder
 from iris_devcluster.node.files import REGISTRY_NAME, hosts_toml
 
 __all__ = ["REGISTRY_NAME", "Registry", "hosts_toml", "registry_folder"]
