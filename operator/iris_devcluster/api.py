@@ -57,6 +57,16 @@ class Api:
             return False
         return True
 
+    def exists(self, path: str) -> bool:
+        """Whether there is an object at its full path."""
+        try:
+            self.call("GET", path)
+        except ApiError as error:
+            if error.status == 404:
+                return False
+            raise
+        return True
+
     def apply(self, path: str, body: Mapping[str, Any]) -> Any:
         """Server-side apply of one object at its full path; takes over fields that others set."""
         query = "?fieldManager=iris-devcluster&force=true"

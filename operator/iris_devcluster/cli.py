@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import subprocess
@@ -10,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import wraps
 from pathlib import Path
-from typing import ParamSpec
+from typing import ClassVar, ParamSpec
 
 import click
 import yaml
@@ -57,8 +58,35 @@ def main() -> None:
         sys.exit(130)
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
-def cli() -> None:
+class LazyGroup(click.Group):
+    """A group with commands that are imported when they are used: they bring libraries that the rest lives without."""
+
+    lazy: ClassVar[dict[str, str]] = {
+        "cloud": "iris_devcluster.coreweave.cli:cloud",
+        "images": "iris_devcluster.images.cli:images",
+    }
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted([*super().list_commands(ctx), *self.lazy])
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.lazy:
+            return super().get_command(ctx, cmd_name)
+        module, _, attribute = self.lazy[cmd_name].partition(":")
+        found = getattr(importlib.import_module(module), attribute)
+        assert isinstance(found, click.Command)
+        return found
+
+
+_ROOT_HELP = "Directory of all its state, kubeconfig among it.  [default: .iris at the repository's top]"
+_NAME_HELP = "Name of the cluster; each needs a root of its own."
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--name", default="iris", show_default=True, help=_NAME_HELP)
+@click.option("--root", type=click.Path(file_okay=False, path_type=Path), default=default_root, help=_ROOT_HELP)
+@click.pass_context
+def cli(context: click.Context, name: str, root: Path) -> None:
     """A real Kubernetes cluster on this machine: upstream's programs, several nodes, no container engine.
 
     Every node is a set of namespaces with its own containerd, kubelet and kube-proxy. Needs Linux and root.
@@ -69,22 +97,19 @@ def cli() -> None:
     iris-devcluster status                  see every process
     iris-devcluster down                    remove every trace
     """
+    context.obj = Place(root.resolve(), name)
 
 
 def place_options(command: Callable[P, None]) -> Callable[P, None]:
-    """--name and --root, handed on as `place`."""
+    """--name and --root after the command's name, too; handed on as `place`."""
 
-    @click.option("--name", default="iris", show_default=True, help="Name of the cluster.")
-    @click.option(
-        "--root",
-        type=click.Path(file_okay=False, path_type=Path),
-        help="Directory of all its state; kubeconfig is in there. Default: .iris at the repository's top.",
-    )
+    @click.option("--name", help=_NAME_HELP)
+    @click.option("--root", type=click.Path(file_okay=False, path_type=Path), help=_ROOT_HELP)
+    @click.pass_obj
     @wraps(command)
-    def wrapped(*args: P.args, **kwargs: P.kwargs) -> None:
-        root = kwargs.pop("root")
-        assert root is None or isinstance(root, Path)
-        kwargs["place"] = Place((root or default_root()).resolve(), str(kwargs.pop("name")))
+    def wrapped(place: Place, /, *args: P.args, **kwargs: P.kwargs) -> None:
+        root, name = kwargs.pop("root"), kwargs.pop("name")
+        kwargs["place"] = Place(Path(str(root)).resolve() if root else place.root, str(name or place.name))
         command(*args, **kwargs)
 
     return wrapped

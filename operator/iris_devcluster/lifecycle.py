@@ -37,8 +37,12 @@ def up(root: Path, name: str, progress: Progress) -> Cluster:
     _prepare_root(cluster)
     with progress.step("Control plane") as step:
         step.note = "" if start_control_plane(cluster, binaries) else "was running"
-        wait_until(cluster.api.ready, "the API server to answer", step, _explain_control_plane(cluster))
+        explain = _explain_control_plane(cluster)
+        wait_until(cluster.api.ready, "the API server to answer", step, explain)
         apply_service(cluster.api, cluster.identity)
+        # Without it no Pod is admitted; the controller-manager makes it a moment after its own start.
+        account = "/api/v1/namespaces/default/serviceaccounts/default"
+        wait_until(lambda: cluster.api.exists(account), "the first service account", step, explain)
     with progress.step(f"Node {SYSTEM_NODE.name}") as step:
         _power_nodes(cluster)
         wait_ready(cluster, SYSTEM_NODE.name, step)
@@ -55,7 +59,7 @@ def down(root: Path, name: str, progress: Progress) -> None:
     with progress.step("Processes, networks, mounts, cgroups"):
         sweep(prefix_of(root, name), root)
     with progress.step("Files"):
-        for entry in ("control-plane", "nodes", "pki", "locks", "images", "certs.d"):
+        for entry in ("control-plane", "coreweave", "nodes", "pki", "locks", "images", "certs.d"):
             _remove_tree(root / entry)
         for entry in ("kubeconfig", "cluster.json"):
             (root / entry).unlink(missing_ok=True)

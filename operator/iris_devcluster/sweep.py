@@ -27,16 +27,15 @@ def sweep(prefix: str, root: Path) -> None:
 
 
 def _end_processes(prefix: str) -> None:
-    """Supervisors first: a machine's PID 1 takes all of its machine along and nothing is restarted meanwhile."""
+    """In rounds, as what is killed may have started something in its last moment."""
     left: set[int] = set()
     for _ in range(_ROUNDS):
         found = (processes.marked(prefix) | cgroups.members(prefix)) - {os.getpid(), os.getppid()}
         found = {pid for pid in found if processes.alive(pid)}
         if not found:
             return
-        supervisors = {pid for pid in found if processes.inner_pid(pid) == 1}
-        processes.kill(supervisors or found)
-        left = processes.wait_gone(supervisors or found, _PATIENCE_SECONDS)
+        processes.kill(found)
+        left = processes.wait_gone(found, _PATIENCE_SECONDS)
     raise DevclusterError(f"processes that do not end after SIGKILL: {sorted(left)}")
 
 

@@ -12,7 +12,7 @@ _COLOURS = {"Ready": "green", "NotReady": "yellow", "Broken": "red", "PoweredOff
 
 def print_status(status: ClusterStatus, console: Console | None = None) -> None:
     """One row per machine and per process, then what to do if something is wrong."""
-    out = console or Console(highlight=False)
+    out = console or _console()
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("MACHINE", "ADDRESS", "PROCESS", "PID", "STATE", "RESTARTS", "LAST EXIT"):
         table.add_column(column, no_wrap=column != "LAST EXIT")
@@ -23,6 +23,12 @@ def print_status(status: ClusterStatus, console: Console | None = None) -> None:
     for machine in status.machines:
         if not machine.ok:
             out.print(f"\n{machine.name}: {machine.why}. Repair with: iris-devcluster up", soft_wrap=True)
+
+
+def _console() -> Console:
+    """As wide as the terminal; wide enough for every column where there is none."""
+    plain = Console(highlight=False)
+    return plain if plain.is_terminal else Console(highlight=False, width=160)
 
 
 def _add_machine(table: Table, machine: MachineStatus) -> None:
