@@ -110,7 +110,6 @@ def build_spec(
             "env": environment(spec, config),
             "cwd": spec.working_dir or config.working_dir or "/",
             "capabilities": dict.fromkeys(("bounding", "effective", "permitted"), _CAPABILITIES),
-            "rlimits": [{"type": "RLIMIT_NOFILE", "hard": 1048576, "soft": 1048576}],
             "noNewPrivileges": True,
             "oomScoreAdj": spec.oom_score_adj,
         },

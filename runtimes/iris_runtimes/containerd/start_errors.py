@@ -34,6 +34,6 @@ def start_error(error: grpc.aio.AioRpcError, command: str, image: str) -> Runtim
             return CommandNotExecutable(f"{command} in the image {image} can't be executed: {last}")
     if "chdir to cwd" in words:
         return InvalidSpec(f"the working directory can't be entered: {last}")
-    if "memory" in words and ("too low" in words or "invalid argument" in words or "device or resource busy" in words):
+    if "unable to set memory limit" in words or "possibly OOM-killed" in words:
         return InvalidSpec(f"the memory limit is too low to start anything: {last}")
     return NodeFault(f"the sandbox could not be started: {last}")
