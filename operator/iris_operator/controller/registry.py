@@ -41,7 +41,7 @@ def build_settings() -> kopf.OperatorSettings:
     settings.networking.request_timeout = 30.0
     settings.networking.connect_timeout = 5.0
     settings.watching.connect_timeout = 5.0
-    settings.watching.server_timeout = 300.0
+    settings.watching.server_timeout = 300  # kopf sends it as it is, and the API wants an integer
     settings.execution.default_backoff = 5.0
     settings.persistence.consistency_timeout = 0.0  # we patch past kopf; it must not wait for its own patches
     return settings

@@ -96,7 +96,7 @@ def _ssl_context(loaded: object) -> ssl.SSLContext:
 
 
 async def connect(kubeconfig: str | None = None, context_name: str | None = None) -> Connection:
-    """What kubectl would use: the file named, $KUBECONFIG, ~/.kube/config; in a Pod without those, its service account."""
+    """What kubectl would use: the file named, $KUBECONFIG, ~/.kube/config; else, in a Pod, its service account."""
     named = kubeconfig or os.environ.get("KUBECONFIG")
     if not named and in_cluster():
         return from_service_account()
