@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import ssl
@@ -23,6 +24,7 @@ _MERGE = "application/merge-patch+json"
 _APPLY = "application/apply-patch+yaml"  # JSON is YAML
 _TIMEOUT = aiohttp.ClientTimeout(total=30, sock_connect=5)
 _WATCH_SECONDS = 300
+_CLOSE_SECONDS = 0.05
 _WATCH_SILENCE_SECONDS = 90  # bookmarks come about once a minute
 MANAGER = "coreweave-simulator"
 
@@ -106,6 +108,8 @@ class KubeClient:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._session.close()
+        # TLS transports end some turns of the loop after their session: aiohttp's documentation asks for a pause.
+        await asyncio.sleep(_CLOSE_SECONDS)
 
     async def request(
         self,

@@ -38,7 +38,7 @@ async def install(kube: KubeClient) -> None:
         try:
             await kube.request("GET", POOLS)
         except KubeError as error:
-            if error.status not in (0, 404, 503):
+            if error.status not in (0, 404, 429, 503):
                 raise
             await asyncio.sleep(_RETRY_SECONDS)
         else:

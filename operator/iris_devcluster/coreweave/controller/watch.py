@@ -32,10 +32,10 @@ class Store:
         return MappingProxyType(self._items)
 
     def put(self, body: Mapping[str, Any]) -> None:
-        """An object as the API answered our own write, which the watch has not brought yet."""
-        name = body["metadata"]["name"]
-        if name in self._items:
-            self._items[name] = dict(body)
+        """An object as the API answered our own write; when the watch brings it, it is no news any more."""
+        if body["metadata"]["name"] in self._items and self._is_news(body):
+            self._items[body["metadata"]["name"]] = dict(body)
+            self._changed()
 
     def _is_news(self, body: Mapping[str, Any]) -> bool:
         known = self._items.get(body["metadata"]["name"])

@@ -1,0 +1,97 @@
+"""etcd and kube-apiserver by themselves, on loopback: real validation, no nodes, ready in seconds."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from iris_devcluster.binaries.locate import binaries_folder
+from iris_devcluster.coreweave.kube import Connection
+from iris_devcluster.errors import DevclusterError
+from iris_devcluster.pki import Pki
+
+_TOKEN = "of-the-test"
+_READY_SECONDS = 60
+
+
+@contextmanager
+def api_server(folder: Path) -> Iterator[Connection]:
+    """Runs in `folder` for the time of the block; whoever holds the Connection is cluster administrator."""
+    binaries = binaries_folder()
+    pki = Pki(folder / "pki")
+    pki.prepare()
+    (folder / "tokens.csv").write_text(f"{_TOKEN},admin,admin,system:masters\n")
+    client_port, peer_port, port = free_ports(3)
+    url = f"https://127.0.0.1:{port}"
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # it signs its own certificate
+    with ExitStack() as stack:
+        log = stack.enter_context((folder / "log").open("wb"))
+        for argv in (
+            _etcd(binaries, folder, client_port, peer_port),
+            _server(binaries, folder, pki, client_port, port),
+        ):
+            process = subprocess.Popen(argv, stdout=log, stderr=log)
+            stack.callback(process.wait)
+            stack.callback(process.kill)
+        _wait_ready(f"{url}/readyz", context, folder / "log")
+        yield Connection(url, context, _TOKEN)
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports on loopback that nobody listens on just now, each another."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+
+
+def _etcd(binaries: Path, folder: Path, client_port: int, peer_port: int) -> list[str]:
+    return [
+        str(binaries / "etcd"),
+        f"--data-dir={folder / 'etcd'}",
+        f"--listen-client-urls=http://127.0.0.1:{client_port}",
+        f"--advertise-client-urls=http://127.0.0.1:{client_port}",
+        f"--listen-peer-urls=http://127.0.0.1:{peer_port}",
+        "--unsafe-no-fsync",
+        "--log-level=error",
+    ]
+
+
+def _server(binaries: Path, folder: Path, pki: Pki, etcd_port: int, port: int) -> list[str]:
+    return [
+        str(binaries / "kube-apiserver"),
+        f"--etcd-servers=http://127.0.0.1:{etcd_port}",
+        "--bind-address=127.0.0.1",
+        "--advertise-address=127.0.0.1",
+        f"--secure-port={port}",
+        f"--cert-dir={folder / 'certs'}",
+        f"--token-auth-file={folder / 'tokens.csv'}",
+        "--authorization-mode=AlwaysAllow",
+        "--service-account-issuer=https://test",
+        f"--service-account-key-file={pki.service_account_key}",
+        f"--service-account-signing-key-file={pki.service_account_key}",
+        "--service-cluster-ip-range=10.0.0.0/24",
+        "--profiling=false",
+    ]
+
+
+def _wait_ready(url: str, context: ssl.SSLContext, log: Path) -> None:
+    end = time.monotonic() + _READY_SECONDS
+    request = urllib.request.Request(url, headers={"Authorization": f"Bearer {_TOKEN}"})
+    while time.monotonic() < end:
+        try:
+            with urllib.request.urlopen(request, context=context, timeout=2) as answer:
+                if answer.status == 200:
+                    return
+        except (urllib.error.URLError, ConnectionError, TimeoutError):
+            time.sleep(0.1)
+    raise DevclusterError(f"the API server does not come up: {log.read_text(errors='replace')[-2000:]}")
