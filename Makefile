@@ -1,0 +1,72 @@
+# Iris: every target here works from a fresh clone on Debian or Ubuntu as root; what it needs, it installs.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+CLUSTER ?= embedded
+ROOT := $(CURDIR)/.iris
+PY := .venv/bin/python
+DEV := .venv/bin/iris-devcluster
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+
+.PHONY: help setup venv cluster cluster-down images install demo test test-unit test-cluster test-e2e lint verify generate bench clean
+
+help: ## Explain every target
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  \033[1m%-14s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST) | \
+	  if [ -t 1 ]; then cat; else sed 's/\x1b\[[0-9;]*m//g'; fi
+
+venv: .venv/.stamp ## The Python environment alone (.venv)
+.venv/.stamp: pyproject.toml constraints.txt hatch_build.py $(shell find operator runtimes -name '*.proto')
+	@echo "Python environment (.venv)"
+	@test -x $(PY) || $$(command -v python3.12 || command -v python3.11 || command -v python3) -m venv .venv
+	@$(PY) -m pip install -q --disable-pip-version-check uv==0.13.8
+	@.venv/bin/uv pip install -q -p $(PY) -c constraints.txt -e '.[dev]'
+	@touch $@
+
+setup: venv ## Install all that is needed: Python packages, Debian packages, the cluster's programs
+	@$(DEV) setup
+
+cluster: setup ## Start the embedded cluster with the simulated CoreWeave (kubeconfig: .iris/kubeconfig)
+	@$(DEV) up
+	@$(DEV) cloud start
+
+cluster-down: ## Stop the embedded cluster and remove every trace of it
+	@test -x $(DEV) || { echo "nothing is installed here, so nothing runs"; exit 0; }; $(DEV) down
+
+images: venv ## Build the images into the cluster's registry (ARGS="--push HOST/PATH" for another)
+	@$(DEV) images $(ARGS)
+
+install: ## helm install (or upgrade) the chart on $KUBECONFIG's cluster (ARGS="--set ...")
+	@scripts/install $(ARGS)
+
+demo: ## The whole product on this machine in one go; CLUSTER=kind uses kind (needs Docker)
+	@CLUSTER=$(CLUSTER) scripts/demo
+
+test: setup ## Set up all it needs and run every test: unit, cluster, e2e
+	@.venv/bin/pytest tests/unit tests/cluster tests/e2e $(ARGS)
+
+test-unit: venv ## Pure tests, no sockets
+	@.venv/bin/pytest tests/unit $(ARGS)
+
+test-cluster: setup ## Tests against a real API server
+	@.venv/bin/pytest tests/cluster $(ARGS)
+
+test-e2e: setup ## Tests on real nodes with the installed chart
+	@.venv/bin/pytest tests/e2e $(ARGS)
+
+lint: venv ## ruff, mypy --strict, import contracts
+	@test ! -e operator/__init__.py || { echo "operator/__init__.py would shadow the standard library's operator"; exit 1; }
+	@.venv/bin/ruff check .
+	@.venv/bin/ruff format --check -q .
+	@.venv/bin/mypy
+	@.venv/bin/lint-imports
+
+generate: venv ## Write crds/ and the chart's CRDs from the models
+	@$(PY) -m iris_operator.api.crd
+
+verify: venv ## Fail when generated files are not what the models say
+	@$(PY) -m iris_operator.api.crd --check
+
+bench: setup ## Measure: Iris, Kubernetes Jobs and straight containerd, side by side on one node
+	@$(PY) -m tests.perf.bench $(ARGS)
+
+clean: cluster-down ## Remove the Python environment and all caches of this checkout
+	@rm -rf .venv .iris .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
