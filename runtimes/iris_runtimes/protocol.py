@@ -85,6 +85,7 @@ class PodContext:
     cgroup: CgroupParent
     devices: tuple[Device, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
+    image_registry: str = ""
 
 
 @dataclass(frozen=True)

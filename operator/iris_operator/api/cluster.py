@@ -112,7 +112,7 @@ class Defaults(Model):
         str,
         Field(
             max_length=253,
-            description="Registry, as host or host:port, of images that name none. Empty: Tasks must name it.",
+            description="Registry, as host or host:port, of Tasks' images that name none. Empty: the one that the agent's own image came from.",
         ),
     ] = ""
     task_requests: Annotated[

@@ -91,7 +91,10 @@ class ContainerdRuntime:
 
     async def pod_context(self, pod_uid: str) -> PodContext:
         async with translated():
-            return await read_pod_context(self._containers, pod_uid)
+            context = await read_pod_context(self._containers, pod_uid)
+        # Images that name no registry come from where our own came from, unless the cluster says otherwise.
+        self._images.default_registry = self._images.default_registry or context.image_registry
+        return context
 
     async def pull(
         self,

@@ -63,7 +63,7 @@ class Images:
 
     def __init__(self, channel: grpc.aio.Channel, namespace: str, default_registry: str = "") -> None:
         self._namespace = namespace
-        self._default_registry = default_registry
+        self.default_registry = default_registry
         self._hosts_dir = _HOSTS_DIR if Path(_HOSTS_DIR).is_dir() else ""
         self._images = images_pb2_grpc.ImagesStub(channel)
         self._content = content_pb2_grpc.ContentStub(channel)
@@ -81,7 +81,7 @@ class Images:
         on_progress: Callable[[PullProgress], None] | None,
     ) -> Image:
         """See protocol.Runtime.pull. Pulls of one image wait for each other; of several, containerd shares the layers."""
-        name = normalize(reference, self._default_registry)
+        name = normalize(reference, self.default_registry)
         async with self._pulls.setdefault(name, asyncio.Lock()):
             if policy != "Always":
                 present = await self._present(name)
@@ -97,7 +97,7 @@ class Images:
 
     async def config(self, reference: str) -> ImageConfig:
         """The configuration of an image on the node; cached by digest."""
-        digest = await self._present(normalize(reference, self._default_registry))
+        digest = await self._present(normalize(reference, self.default_registry))
         if not digest:
             raise ImageNotFound(f"image {reference} is not on the node")
         if digest not in self._configs:

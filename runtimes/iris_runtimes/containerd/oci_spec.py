@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import platform
 import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from iris_runtimes.containerd.image_config import ImageConfig, User
+from iris_runtimes.containerd.seccomp import default_profile
 from iris_runtimes.errors import InvalidSpec
 from iris_runtimes.protocol import CgroupParent, Device, SandboxSpec
 
@@ -124,6 +126,7 @@ def build_spec(
             "readonlyPaths": _READ_ONLY,
             "devices": [_device(node) for node in devices],
             "resources": _resources(spec, devices),
+            "seccomp": default_profile(platform.machine()),
         },
     }
 

@@ -24,11 +24,11 @@ async def read_pod_context(containers: containers_pb2_grpc.ContainersStub, pod_u
     if not answer.containers:
         raise NodeFault(f"containerd on this node knows no container of Pod {pod_uid}")
     newest = max(answer.containers, key=lambda one: one.created_at.seconds * 10**9 + one.created_at.nanos)
-    return parse_context(json.loads(newest.spec.value))
+    return parse_context(json.loads(newest.spec.value), newest.image)
 
 
-def parse_context(spec: dict[str, Any]) -> PodContext:
-    """The context out of an OCI spec."""
+def parse_context(spec: dict[str, Any], image: str = "") -> PodContext:
+    """The context out of an OCI spec and the full name of the image."""
     linux = spec.get("linux") or {}
     devices = tuple(
         Device(str(one["path"]), str(one["path"]), "rw")
@@ -36,7 +36,9 @@ def parse_context(spec: dict[str, Any]) -> PodContext:
         if one["path"] not in _USUAL_DEVICES
     )
     pairs = (pair.partition("=") for pair in (spec.get("process") or {}).get("env") or [])
-    return PodContext(parse_cgroup(str(linux["cgroupsPath"])), devices, {name: value for name, _, value in pairs})
+    env = {name: value for name, _, value in pairs}
+    registry = image.partition("/")[0] if "/" in image else ""
+    return PodContext(parse_cgroup(str(linux["cgroupsPath"])), devices, env, registry)
 
 
 def parse_cgroup(path: str) -> CgroupParent:
