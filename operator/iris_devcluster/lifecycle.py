@@ -84,11 +84,13 @@ def identify(root: Path, name: str) -> Identity:
 
 def _prepare_root(cluster: Cluster) -> None:
     raise_inotify_limits()
-    for folder in (cluster.images, cluster.certs_d / files.REGISTRY_NAME):
+    # _default: what no other folder names, so that images without a registry come from ours, too
+    registries = [cluster.certs_d / name for name in (files.REGISTRY_NAME, "_default")]
+    for folder in (cluster.images, *registries):
         folder.mkdir(parents=True, exist_ok=True)
     write_pause_archive(cluster.images / "pause.tar", files.PAUSE_IMAGE)
-    hosts = cluster.certs_d / files.REGISTRY_NAME / "hosts.toml"
-    hosts.write_text(files.hosts_toml(cluster.registry_address))
+    for folder in registries:
+        (folder / "hosts.toml").write_text(files.hosts_toml(cluster.registry_address))
 
 
 def _power_nodes(cluster: Cluster) -> None:

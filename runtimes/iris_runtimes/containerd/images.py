@@ -9,7 +9,6 @@ import platform
 import tarfile
 import uuid
 from collections.abc import AsyncIterator, Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import grpc
@@ -34,7 +33,7 @@ from iris_runtimes.protocol import Credentials, Image, PullPolicy, PullProgress
 
 SNAPSHOTTER = "overlayfs"
 _PULL_SECONDS = 3600.0
-_HOSTS_DIR = "/etc/containerd/certs.d"
+_HOSTS_DIR = "/etc/containerd/certs.d"  # as containerd sees it; one that is not there is no error
 _INDEX_TYPES = ("application/vnd.oci.image.index.v1+json", "application/vnd.docker.distribution.manifest.list.v2+json")
 ARCHITECTURE = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
 
@@ -64,7 +63,6 @@ class Images:
     def __init__(self, channel: grpc.aio.Channel, namespace: str, default_registry: str = "") -> None:
         self._namespace = namespace
         self.default_registry = default_registry
-        self._hosts_dir = _HOSTS_DIR if Path(_HOSTS_DIR).is_dir() else ""
         self._images = images_pb2_grpc.ImagesStub(channel)
         self._content = content_pb2_grpc.ContentStub(channel)
         self._transfer = transfer_service_pb2_grpc.TransferStub(channel)
@@ -142,7 +140,7 @@ class Images:
     async def _pull_once(
         self, name: str, credentials: Credentials | None, on_progress: Callable[[PullProgress], None] | None
     ) -> None:
-        resolver = transfer_pb2.RegistryResolver(host_dir=self._hosts_dir)
+        resolver = transfer_pb2.RegistryResolver(host_dir=_HOSTS_DIR)
         progress_id, auth_id = uuid.uuid4().hex, uuid.uuid4().hex
         helpers = [asyncio.create_task(self._watch_progress(progress_id, on_progress))]
         if credentials is not None:
