@@ -5,58 +5,49 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 import yaml
 from rich.console import Console
 
+from iris_devcluster.cli import Place, place_options
 from iris_devcluster.coreweave import catalogue, report, service, store
 from iris_devcluster.coreweave.controller.apply import POOLS
 from iris_devcluster.coreweave.inventory import PATH as MACHINES
 from iris_devcluster.coreweave.kube import KubeClient, read_kubeconfig
-from iris_devcluster.coreweave.settings import BOOT_MODES, POWER_STATES, SettingsError
-from iris_devcluster.errors import DevclusterError
+from iris_devcluster.coreweave.settings import BOOT_MODES, POWER_STATES
 from iris_devcluster.nodes import Cluster
 
 T = TypeVar("T")
 
 
-class _Friendly(click.Group):
-    """Errors that say what to do are shown without a traceback."""
-
-    def invoke(self, ctx: click.Context) -> Any:
-        try:
-            return super().invoke(ctx)
-        except (DevclusterError, SettingsError) as error:
-            raise click.ClickException(str(error)) from error
-
-
-@click.group(cls=_Friendly)
+@click.group()
 def cloud() -> None:
     """The simulated CoreWeave: NodePools, instance types, limits and faults."""
 
 
 @cloud.command()
-def start() -> None:
+@place_options
+def start(place: Place) -> None:
     """Install the NodePool kind and serve NodePools in the background."""
-    found = service.start(_root(), _cluster().environment())
+    found = service.start(place.root, Cluster.open(place.root).environment())
     click.echo(f"the simulated CoreWeave serves NodePools (pid {found.controller}, log {found.log})")
 
 
 @cloud.command()
-def stop() -> None:
+@place_options
+def stop(place: Place) -> None:
     """Stop serving NodePools; nodes run on."""
-    click.echo("stopped" if service.stop(_root()) else "it did not run")
+    click.echo("stopped" if service.stop(place.root) else "it did not run")
 
 
 @cloud.command()
+@place_options
 @click.option("-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", show_default=True)
-def status(output: str) -> None:
+def status(place: Place, output: str) -> None:
     """Show NodePools, machines and the settings in force."""
-    root = _root()
-    data = _with_kube(lambda kube: report.gather(kube, root))
+    data = _with_kube(place, lambda kube: report.gather(kube, place.root))
     if output == "json":
         click.echo(json.dumps(data, indent=2))
     elif output == "yaml":
@@ -79,6 +70,7 @@ def _limit(text: str) -> int | None:
 
 
 @cloud.command("set")
+@place_options
 @click.option("--instance-type", default="", help="For this type only; otherwise for all types.")
 @click.option("--boot-seconds", type=click.FloatRange(min=0), help="From assignment to power on; 1500 as in real life.")
 @click.option(
@@ -92,6 +84,7 @@ def _limit(text: str) -> int | None:
 @click.option("--replace-seconds", type=click.FloatRange(min=0), help="Exchange a machine that had no power so long.")
 @click.option("--zone", help="Name of the availability zone.")
 def set_(
+    place: Place,
     instance_type: str,
     boot_seconds: float | None,
     boot: str | None,
@@ -115,7 +108,7 @@ def set_(
         row |= {key: _parse_limit(key, text) for key, text in limits.items() if text is not None}
         document.settings |= {_camel(key): value for key, value in zone.items() if value is not None}
 
-    _change(edit)
+    _change(place, edit)
 
 
 def _parse_limit(key: str, text: str) -> int | None:
@@ -126,7 +119,8 @@ def _parse_limit(key: str, text: str) -> int | None:
 
 
 @cloud.command()
-@click.argument("name")
+@place_options
+@click.argument("target", metavar="NAME")
 @click.option("--power", type=click.Choice(POWER_STATES), help="off: a power cut; frozen: the kubelet stops.")
 @click.option("--power-cut", "power", flag_value="off", help="The same as --power off: the node dies.")
 @click.option("--not-ready", "power", flag_value="frozen", help="The same as --power frozen: the node goes NotReady.")
@@ -140,7 +134,7 @@ def _parse_limit(key: str, text: str) -> int | None:
     multiple=True,
     help="The API answers 403 to this on the NodePool; NAME may be '*'.",
 )
-def fault(name: str, refuse: tuple[str, ...], **values: Any) -> None:
+def fault(place: Place, target: str, refuse: tuple[str, ...], **values: Any) -> None:
     """Break the NodePool or the node NAME; a NodePool need not exist yet.
 
     \b
@@ -152,25 +146,26 @@ def fault(name: str, refuse: tuple[str, ...], **values: Any) -> None:
     found = {_camel(key): value for key, value in values.items() if value is not None}
     if not found and not refuse:
         raise click.UsageError("say what should go wrong; see --help")
-    is_node = name in _with_kube(_machine_names)
+    is_node = target in _with_kube(place, _machine_names)
     if is_node and refuse:
-        raise click.BadParameter(f"{name} is a node; --refuse is for NodePools")
+        raise click.BadParameter(f"{target} is a node; --refuse is for NodePools")
 
     def edit(document: store.Document) -> None:
         if found:
-            document.layer("nodes" if is_node else "nodePools", name).update(found)
+            document.layer("nodes" if is_node else "nodePools", target).update(found)
         for operation in refuse:
-            document.refusals.setdefault(operation, set()).add(name)
+            document.refusals.setdefault(operation, set()).add(target)
 
-    _change(edit)
-    if not is_node and name != "*" and not _with_kube(lambda kube: kube.get(f"{POOLS}/{name}")):
-        click.echo(f"there is no NodePool {name} yet; the fault waits for it", err=True)
+    _change(place, edit)
+    if not is_node and target != "*" and not _with_kube(place, lambda kube: kube.get(f"{POOLS}/{target}")):
+        click.echo(f"there is no NodePool {target} yet; the fault waits for it", err=True)
 
 
 @cloud.command()
+@place_options
 @click.argument("names", nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="Delays and limits of `cloud set` too.")
-def clear(names: tuple[str, ...], everything: bool) -> None:
+def clear(place: Place, names: tuple[str, ...], everything: bool) -> None:
     """Mend the NodePools or nodes NAMES, or everything when none is named."""
 
     def edit(document: store.Document) -> None:
@@ -179,7 +174,7 @@ def clear(names: tuple[str, ...], everything: bool) -> None:
         if everything:
             document.settings.clear()
 
-    _change(edit)
+    _change(place, edit)
 
 
 async def _machine_names(kube: KubeClient) -> set[str]:
@@ -187,28 +182,18 @@ async def _machine_names(kube: KubeClient) -> set[str]:
     return set((body or {}).get("data") or {})
 
 
-def _change(edit: Callable[[store.Document], None]) -> None:
-    document = _with_kube(lambda kube: store.change(kube, edit))
+def _change(place: Place, edit: Callable[[store.Document], None]) -> None:
+    document = _with_kube(place, lambda kube: store.change(kube, edit))
     data = document.settings | {f"refuse {key}": sorted(names) for key, names in document.refusals.items() if names}
     click.echo(yaml.safe_dump(data, sort_keys=False).strip() if data else "all as usual")
 
 
-def _with_kube(call: Callable[[KubeClient], Awaitable[T]]) -> T:
+def _with_kube(place: Place, call: Callable[[KubeClient], Awaitable[T]]) -> T:
     async def run() -> T:
-        async with KubeClient(read_kubeconfig(_cluster().kubeconfig)) as kube:
+        async with KubeClient(read_kubeconfig(Cluster.open(place.root).kubeconfig)) as kube:
             return await call(kube)
 
     return asyncio.run(run())
-
-
-def _cluster() -> Cluster:
-    return Cluster.open(_root())
-
-
-def _root() -> Path:
-    """The option --root of the command line that this group hangs from."""
-    found = click.get_current_context().find_root().params.get("root")
-    return Path(found or ".iris")
 
 
 def _camel(name: str) -> str:

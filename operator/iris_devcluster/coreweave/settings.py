@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from iris_devcluster.coreweave import quantity
+from iris_devcluster.errors import DevclusterError
 
 CONFIG_MAP = "coreweave-simulator"
 NAMESPACE = "kube-system"
@@ -30,7 +31,7 @@ BOOT_MODES = ("normal", "slow", "never")
 POWER_STATES = ("on", "off", "frozen")
 
 
-class SettingsError(ValueError):
+class SettingsError(DevclusterError, ValueError):
     """A setting that is not understood; the message names it and what would be."""
 
 
