@@ -1,0 +1,152 @@
+"""What a Pod and a person with kubectl can expect of the cluster."""
+
+from __future__ import annotations
+
+import re
+import socket
+import subprocess
+import time
+import urllib.request
+from collections.abc import Iterator
+
+import pytest
+
+from iris_devcluster.binaries.locate import binaries_folder
+from iris_devcluster.cluster import Cluster
+from iris_devcluster.identity import CONTROL_PLANE
+from iris_devcluster.node.spec import NodeSpec
+from tests.e2e.devcluster.kit import PODS, busybox_pod, eventually, kubectl, node_ready, run_pod
+
+pytestmark = pytest.mark.e2e
+
+SERVER = "/busybox mkdir /www; /busybox hostname >/www/name; echo started; exec /busybox httpd -f -p 8080 -h /www"
+
+
+@pytest.fixture(scope="module")
+def pods(cluster: Cluster) -> Iterator[Cluster]:
+    """Pod `web` behind a Service of that name on one node, Pod `client` on another."""
+    cluster.boot_node(NodeSpec("far"))
+    eventually("node far Ready", lambda: node_ready(cluster, "far") == "True")
+    run_pod(cluster, busybox_pod("web", "far", SERVER))
+    run_pod(cluster, busybox_pod("client", "system-0", "/busybox sleep 3600"))
+    spec = {"selector": {"app": "web"}, "ports": [{"port": 80, "targetPort": 8080}]}
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}, "spec": spec}
+    cluster.api.call("POST", "/api/v1/namespaces/default/services", service)
+    yield cluster
+    for path in (f"{PODS}/web", f"{PODS}/client", "/api/v1/namespaces/default/services/web"):
+        cluster.api.delete(path)
+    cluster.remove_node("far")
+
+
+def ask(cluster: Cluster, pod: str, url: str) -> str:
+    done = subprocess.run(
+        [
+            *(str(binaries_folder() / "kubectl"), f"--kubeconfig={cluster.kubeconfig}"),
+            *("exec", pod, "--", "/busybox", "wget", "-q", "-O", "-", url),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize("name", ["web", "web.default", "web.default.svc.cluster.local"])
+def test_a_pod_reaches_a_service_on_another_node_by_name(pods: Cluster, name: str) -> None:
+    eventually(f"answer of http://{name}", lambda: ask(pods, "client", f"http://{name}/name") == "web", 10)
+
+
+def test_a_pod_reaches_a_service_that_leads_back_to_itself(pods: Cluster) -> None:
+    """By a name that is not its own host name, which /etc/hosts answers."""
+    eventually("answer of the own Service", lambda: ask(pods, "web", "http://web.default/name") == "web", 10)
+
+
+def test_pods_see_each_others_real_addresses(pods: Cluster) -> None:
+    address = pods.api.call("GET", f"{PODS}/web")["status"]["podIP"]
+    assert address.startswith(f"10.{pods.identity.octet}.")
+    assert ask(pods, "client", f"http://{address}:8080/name") == "web"
+
+
+def test_this_host_reaches_pods(pods: Cluster) -> None:
+    address = pods.api.call("GET", f"{PODS}/web")["status"]["podIP"]
+    with urllib.request.urlopen(f"http://{address}:8080/name", timeout=5) as answer:
+        assert answer.read() == b"web\n"
+
+
+def test_logs_exec_and_port_forward(pods: Cluster) -> None:
+    assert kubectl(pods, "logs", "web") == "started\n"
+    assert kubectl(pods, "exec", "client", "--", "/busybox", "hostname") == "client\n"
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    argv = [str(binaries_folder() / "kubectl"), f"--kubeconfig={pods.kubeconfig}", "port-forward", "web"]
+    with subprocess.Popen([*argv, f"{port}:8080"], stdout=subprocess.PIPE, text=True) as forward:
+        try:
+            assert forward.stdout is not None
+            assert "Forwarding" in forward.stdout.readline()
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/name", timeout=5) as answer:
+                assert answer.read() == b"web\n"
+        finally:
+            forward.terminate()
+
+
+def test_host_network_pods_use_cluster_dns_and_canonical_host_paths(pods: Cluster) -> None:
+    """What the worker Pod of the product will need."""
+    script = "/busybox nslookup web.default.svc.cluster.local; /busybox ls /host; exec /busybox sleep 3600"
+    pod = busybox_pod("onhost", "far", script, hostNetwork=True, dnsPolicy="ClusterFirstWithHostNet")
+    pod["spec"]["volumes"] = [
+        {"name": "socket", "hostPath": {"path": "/run/containerd/containerd.sock", "type": "Socket"}},
+        {"name": "cache", "hostPath": {"path": "/var/cache/iris", "type": "DirectoryOrCreate"}},
+    ]
+    mounts = [{"name": "socket", "mountPath": "/host/containerd.sock"}, {"name": "cache", "mountPath": "/host/cache"}]
+    pod["spec"]["containers"][0]["volumeMounts"] = mounts
+    (pods.node_dir("far") / "cache" / "marker").touch()
+    run_pod(pods, pod)
+    try:
+        eventually("output", lambda: "cache" in kubectl(pods, "logs", "onhost"), 10)
+        log = kubectl(pods, "logs", "onhost")
+        assert "containerd.sock" in log
+        assert re.search(r"Address: 10\.\d+\.(6[4-9]|7\d)\.", log), log
+        assert kubectl(pods, "exec", "onhost", "--", "/busybox", "ls", "/host/cache") == "marker\n"
+    finally:
+        pods.api.delete(f"{PODS}/onhost")
+
+
+def test_a_pods_memory_limit_holds(pods: Cluster) -> None:
+    """Proves that the kubelet's cgroups are real: this one is killed for its memory."""
+    script = "/busybox dd if=/dev/zero of=/dev/null bs=200M count=1; exec /busybox sleep 3600"
+    pod = busybox_pod("greedy", "far", script, restartPolicy="Never")
+    pod["spec"]["containers"][0]["resources"] = {"limits": {"memory": "32Mi", "cpu": "100m"}}
+    pod["spec"]["containers"][0]["command"] = ["/busybox", "dd", "if=/dev/zero", "of=/dev/null", "bs=200M", "count=1"]
+    pods.api.call("POST", PODS, pod)
+
+    def reason() -> str:
+        statuses = pods.api.call("GET", f"{PODS}/greedy").get("status", {}).get("containerStatuses", [{}])
+        return str(statuses[0].get("state", {}).get("terminated", {}).get("reason"))
+
+    eventually("OOMKilled", lambda: reason() == "OOMKilled", 15)
+    pods.api.delete(f"{PODS}/greedy")
+
+
+def test_service_accounts_have_tokens_that_work(pods: Cluster) -> None:
+    mounted = "/var/run/secrets/kubernetes.io/serviceaccount"
+    token = kubectl(pods, "exec", "client", "--", "/busybox", "cat", f"{mounted}/token")
+    said = kubectl(pods, "auth", "whoami", f"--token={token}", "-o", "jsonpath={.status.userInfo.username}")
+    assert said in ("system:serviceaccount:default:default", "iris-devcluster-admin")
+
+
+def test_pods_start_at_a_real_clusters_pace(pods: Cluster) -> None:
+    began = time.monotonic()
+    run_pod(pods, busybox_pod("quick", "system-0", "exec /busybox sleep 3600"))
+    assert time.monotonic() - began < 5
+    pods.api.delete(f"{PODS}/quick")
+
+
+def test_the_control_plane_runs_what_a_production_one_does(pods: Cluster) -> None:
+    running = {one.name for one in pods.machine(CONTROL_PLANE).states() if one.state == "running"}
+    assert running >= {"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "coredns"}
+    versions = kubectl(pods, "api-versions").split()
+    assert {"rbac.authorization.k8s.io/v1", "apiregistration.k8s.io/v1", "admissionregistration.k8s.io/v1"} <= set(
+        versions
+    )
