@@ -13,6 +13,7 @@ import secrets
 import signal
 import subprocess
 import time
+from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -65,7 +66,7 @@ class Registry:
         self._folder.mkdir(parents=True, exist_ok=True)
         with self._lock():
             wanted = self._configuration()
-            if self.pid() is not None and self._current() == wanted and self.ready():
+            if self.pid() is not None and self._current() == wanted and self._status(self._auth) == 200:
                 return
             self._end()
             self._write(wanted)
@@ -80,14 +81,7 @@ class Registry:
 
     def ready(self) -> bool:
         """Whether a registry answers at the address (asking for a password is an answer, too)."""
-        connection = http.client.HTTPConnection(self.address, timeout=2)
-        try:
-            connection.request("GET", "/v2/")
-            return connection.getresponse().status in (200, 401)
-        except (OSError, http.client.HTTPException):
-            return False
-        finally:
-            connection.close()
+        return self._status() in (200, 401)
 
     def pid(self) -> int | None:
         """Its process, told from a stranger with a reused id by its command line; None when it does not run."""
@@ -104,6 +98,18 @@ class Registry:
     def _config(self) -> Path:
         return self._folder / "config.yaml"
 
+    def _status(self, auth: tuple[str, str] | None = None) -> int:
+        """HTTP status of the API's root, 0 when nothing answers."""
+        headers = {} if auth is None else {"Authorization": f"Basic {b64encode(':'.join(auth).encode()).decode()}"}
+        connection = http.client.HTTPConnection(self.address, timeout=2)
+        try:
+            connection.request("GET", "/v2/", headers=headers)
+            return connection.getresponse().status
+        except (OSError, http.client.HTTPException):
+            return 0
+        finally:
+            connection.close()
+
     def _configuration(self) -> dict[str, Any]:
         config: dict[str, Any] = {
             "version": 0.1,
@@ -114,7 +120,6 @@ class Registry:
         if self._auth is not None:
             htpasswd = {"realm": "iris", "path": str(self._folder / "htpasswd")}
             config["auth"] = {"htpasswd": htpasswd}
-            config["x-user"] = self._auth[0]
         return config
 
     def _current(self) -> object:

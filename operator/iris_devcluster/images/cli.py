@@ -8,8 +8,9 @@ from pathlib import Path
 
 import click
 
+from iris_devcluster.cli import Place, place_options
 from iris_devcluster.cluster import Cluster
-from iris_devcluster.errors import ClusterNotFoundError, DevclusterError
+from iris_devcluster.errors import ClusterNotFoundError
 from iris_devcluster.images import recipe
 from iris_devcluster.images.build import NAMES, Built, build_images
 from iris_devcluster.images.publish import helm_values, push, references, save
@@ -29,12 +30,10 @@ from iris_devcluster.registry import REGISTRY_NAME, Registry, registry_folder
 @click.option(
     "--values", type=click.Path(path_type=Path), metavar="FILE", help="Write Helm values naming these images."
 )
-@click.option(
-    "--root", type=click.Path(path_type=Path), default=Path(".iris"), show_default=True, help="The cluster's."
-)
 @click.option("--source", type=click.Path(path_type=Path, exists=True), default=Path(), help="Checkout to build from.")
 @click.option("--lock", is_flag=True, help="Resolve the images' Python packages anew and write their lock files.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@place_options
 def images(
     names: tuple[str, ...],
     registry: str | None,
@@ -42,31 +41,29 @@ def images(
     tags: tuple[str, ...],
     archive: Path | None,
     values: Path | None,
-    root: Path,
     source: Path,
     lock: bool,
     output: str,
+    *,
+    place: Place,
 ) -> None:
     """Build Iris' container images; no container engine is needed.
 
     \b
-    With neither --push nor --archive they go to the registry of the cluster in --root, which is started if needed:
-    every node of that cluster pulls from it as registry.iris:5000.
+    With neither --push nor --archive they go to the registry of the cluster in --root, which is started if needed;
+    every node of that cluster pulls from it as registry.iris:5000. Only what changed is built anew.
     \b
     Examples:
       iris-devcluster images
       iris-devcluster images agent --push ghcr.example/acme --tag v1
       iris-devcluster images --archive /tmp/images && kind load image-archive /tmp/images/iris-agent.tar
     """
-    try:
-        checkout = recipe.find_source(source)
-        if lock:
-            _lock(checkout)
-            return
-        built = build_images(checkout, names or NAMES)
-        shown = _deliver(built, registry, insecure, tags, archive, root)
-    except DevclusterError as error:
-        raise click.ClickException(str(error)) from None
+    checkout = recipe.find_source(source)
+    if lock:
+        _lock(checkout)
+        return
+    built = build_images(checkout, names or NAMES)
+    shown = _deliver(built, registry, insecure, tags, archive, place.root)
     if values is not None:
         values.parent.mkdir(parents=True, exist_ok=True)
         values.write_text(helm_values(built, shown, tags))
