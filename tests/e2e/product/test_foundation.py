@@ -1,0 +1,63 @@
+"""Issue 3's last paragraph, word for word, on real nodes with the installed chart and the example files."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.e2e.product.world import EXAMPLES, World
+
+pytestmark = pytest.mark.e2e
+
+
+def test_slice_and_task_from_apply_to_nothing_left(world: World) -> None:
+    world.kubectl("apply", "-f", str(EXAMPLES / "slice.yaml"))
+    world.kubectl("wait", "--for=condition=Ready", "slice/hello", "--timeout=120s")
+    found = world.get("slice", "hello")
+    assert found is not None
+    assert found["status"]["phase"] == "Ready"
+    node = world.node_of("hello")
+
+    world.kubectl("apply", "-f", str(EXAMPLES / "task.yaml"))
+    log = world.iris("logs", "hello", "-f")
+    assert log.splitlines() == [f"Hello from {node}", "step 1", "step 2", "step 3", "done"]
+    status = world.ended("hello")
+    assert (status["phase"], status["exitCode"], status["reason"]) == ("Succeeded", 0, "Completed")
+    world.kubectl("wait", "--for=condition=Complete", "task/hello", "--timeout=10s")
+    world.until(lambda: not world.containers(node), "the container to be removed")
+
+    world.kubectl("delete", "-f", str(EXAMPLES / "task.yaml"), "--timeout=30s")
+    world.kubectl("delete", "-f", str(EXAMPLES / "slice.yaml"), "--timeout=60s")
+    assert world.names("nodepools", "-l", "iris-slice-id=default-hello") == []
+    assert world.names("pods", "-l", "iris.dev/slice=hello") == []
+    assert world.names("nodes", "-l", "iris-slice-id=default-hello") == []
+
+
+def test_gpu_slice_and_task(world: World) -> None:
+    world.kubectl("apply", "-f", str(EXAMPLES / "gpu-slice.yaml"))
+    world.kubectl("wait", "--for=condition=Ready", "slice/h100", "--timeout=120s")
+    world.kubectl("apply", "-f", str(EXAMPLES / "gpu-task.yaml"))
+    status = world.ended("two-gpus")
+    log = world.iris("logs", "two-gpus")
+    assert status["phase"] == "Succeeded", log
+    devices = log.splitlines()[0].removeprefix("devices: ").split(",")
+    assert len(devices) == 2
+    assert sum("nvidia" in line for line in log.splitlines()[1:]) == 2
+    world.kubectl("delete", "task/two-gpus", "slice/h100", "--timeout=90s")
+
+
+def test_scale_group_keeps_its_minimum(world: World) -> None:
+    world.kubectl("apply", "-f", str(EXAMPLES / "scalegroup.yaml"))
+    world.kubectl("wait", "--for=condition=Ready", "scalegroup/cpu", "--timeout=120s")
+    (first,) = world.names("slices", "--field-selector", "spec.scaleGroupName=cpu")
+    world.kubectl("delete", first, "--timeout=60s")
+    world.until(
+        lambda: [one for one in world.names("slices", "--field-selector", "spec.scaleGroupName=cpu") if one != first],
+        "another slice in its place",
+    )
+    world.kubectl("delete", "scalegroup/cpu", "--cascade=foreground", "--timeout=90s")
+    world.until(lambda: not world.names("nodepools", "-l", "iris-scale-group=cpu"), "its NodePools to be gone")
+
+
+def test_every_example_is_run_here() -> None:
+    run_here = {"slice.yaml", "task.yaml", "gpu-slice.yaml", "gpu-task.yaml", "scalegroup.yaml"}
+    assert {path.name for path in EXAMPLES.glob("*.yaml")} == run_here
