@@ -1,0 +1,49 @@
+"""Our seccomp profile is containerd's own, for the capabilities that a sandbox gets."""
+
+from __future__ import annotations
+
+import json
+import platform
+import shutil
+import subprocess
+from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from iris_runtimes.containerd.seccomp import default_profile
+
+_CONTAINERD = "github.com/containerd/containerd/v2@v2.2.9"
+_SOURCE = Path(__file__).parent / "seccomp_dump" / "main.go"
+
+
+def _go(folder: Path, *words: str) -> str:
+    done = subprocess.run(["go", *words], cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"go {' '.join(words)}: {done.stderr}"
+    return done.stdout
+
+
+def _by_name(profile: Mapping[str, Any]) -> dict[str, set[str]]:
+    """System call -> its rules, whatever the order and grouping."""
+    rules: dict[str, set[str]] = defaultdict(set)
+    for group in profile["syscalls"]:
+        rest = {key: value for key, value in group.items() if key != "names"}
+        for name in group["names"]:
+            rules[name].add(json.dumps(rest, sort_keys=True))
+    return rules
+
+
+@pytest.mark.cluster  # needs no cluster, but the network: Go modules
+def test_it_is_containerds(tmp_path: Path) -> None:
+    shutil.copy(_SOURCE, tmp_path)
+    _go(tmp_path, "mod", "init", "dump")
+    _go(tmp_path, "get", _CONTAINERD)
+    _go(tmp_path, "mod", "tidy")
+    theirs = json.loads(_go(tmp_path, "run", "."))
+    ours = default_profile(platform.machine())
+    assert ours is not None
+    assert ours["defaultAction"] == theirs["defaultAction"]
+    assert ours["architectures"] == theirs["architectures"]
+    assert _by_name(ours) == _by_name(theirs)
