@@ -35,6 +35,11 @@ class Downloader:
         self._folder = folder
         self._unreachable: dict[str, str] = {}
 
+    @property
+    def unreachable(self) -> set[str]:
+        """Hosts that did not answer, as host:port."""
+        return set(self._unreachable)
+
     def fetch(self, binary: Binary, target: Path, report: Callable[[str], None]) -> None:
         """Put the program at `target`. Raises NotDownloadableError, or ChecksumError with nothing left behind."""
         release = binary.release

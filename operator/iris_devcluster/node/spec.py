@@ -49,5 +49,5 @@ class NodeRecord:
         except FileNotFoundError:
             return None
         spec = data["spec"]
-        extra = [Process(**{**one, "argv": tuple(one["argv"])}) for one in spec.pop("extra")]
+        extra = tuple(Process(**{**one, "argv": tuple(one["argv"])}) for one in spec.pop("extra"))
         return cls(NodeSpec(**spec, extra=extra), data["index"], data["powered"])
