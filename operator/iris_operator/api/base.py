@@ -23,6 +23,10 @@ class Model(BaseModel):
         """The JSON form: camelCase, unset (None) fields left out."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
 
+    def stated(self) -> dict[str, Any]:
+        """The JSON form of what was read or set, without defaults: what the API server really holds, or shall hold."""
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_unset=True)
+
 
 def _rfc3339(moment: datetime) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -24,7 +24,7 @@ class Writer:
 
     async def status(self, kind: Kind, target: Resource, before: Model, after: Model) -> None:
         """One merge patch of /status, or none when nothing changed."""
-        patch = merge_patch(before.wire(), after.wire())
+        patch = merge_patch(before.stated(), after.stated())
         if patch is not None:
             body = {"metadata": {"uid": target.metadata.uid}, "status": patch}
             await self._patch(kind, target, body, "status")
