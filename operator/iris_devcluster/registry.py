@@ -11,6 +11,7 @@ import http.client
 import os
 import secrets
 import signal
+import socket
 import subprocess
 import time
 from base64 import b64encode
@@ -66,9 +67,11 @@ class Registry:
         self._folder.mkdir(parents=True, exist_ok=True)
         with self._lock():
             wanted = self._configuration()
-            if self.pid() is not None and self._current() == wanted and self._status(self._auth) == 200:
+            if self.pid() is not None and self._current() == wanted and self.status(self._auth) == 200:
                 return
             self._end()
+            if self._taken():
+                raise DevclusterError(f"something else listens on {self.address} already; stop it, then try again")
             self._write(wanted)
             self._spawn()
             self._wait_ready()
@@ -81,7 +84,7 @@ class Registry:
 
     def ready(self) -> bool:
         """Whether a registry answers at the address (asking for a password is an answer, too)."""
-        return self._status() in (200, 401)
+        return self.status() in (200, 401)
 
     def pid(self) -> int | None:
         """Its process, told from a stranger with a reused id by its command line; None when it does not run."""
@@ -98,7 +101,7 @@ class Registry:
     def _config(self) -> Path:
         return self._folder / "config.yaml"
 
-    def _status(self, auth: tuple[str, str] | None = None) -> int:
+    def status(self, auth: tuple[str, str] | None = None) -> int:
         """HTTP status of the API's root, 0 when nothing answers."""
         headers = {} if auth is None else {"Authorization": f"Basic {b64encode(':'.join(auth).encode()).decode()}"}
         connection = http.client.HTTPConnection(self.address, timeout=2)
@@ -109,6 +112,14 @@ class Registry:
             return 0
         finally:
             connection.close()
+
+    def _taken(self) -> bool:
+        host, _, port = self.address.rpartition(":")
+        try:
+            socket.create_connection((host, int(port)), timeout=1).close()
+        except OSError:
+            return False
+        return True
 
     def _configuration(self) -> dict[str, Any]:
         config: dict[str, Any] = {

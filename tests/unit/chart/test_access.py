@@ -1,0 +1,136 @@
+"""Who may do what: least rights, in the watched namespaces only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.chart.rendering import Chart, Rendered
+
+pytestmark = pytest.mark.cluster
+
+_READ = {"get", "list", "watch"}
+_WATCHED = {"watchNamespaces": ["ml", "research"]}
+
+
+def _verbs(role: dict[str, Any], resource: str) -> set[str]:
+    """What the role allows on `group/resource` of any name."""
+    group, _, name = resource.partition("/")
+    rules = [rule for rule in role["rules"] if group in rule["apiGroups"] and name in rule["resources"]]
+    return {verb for rule in rules if "resourceNames" not in rule for verb in rule["verbs"]}
+
+
+def _resources(role: dict[str, Any]) -> set[str]:
+    return {f"{group}/{name}" for rule in role["rules"] for group in rule["apiGroups"] for name in rule["resources"]}
+
+
+@pytest.fixture
+def rendered(chart: Chart) -> Rendered:
+    return chart.render(_WATCHED)
+
+
+def test_nobody_gets_a_wildcard(rendered: Rendered) -> None:
+    for role in (*rendered.all("Role"), *rendered.all("ClusterRole")):
+        for rule in role["rules"]:
+            assert "*" not in [*rule["apiGroups"], *rule["resources"], *rule["verbs"]], role["metadata"]["name"]
+
+
+class TestOperator:
+    def test_changes_only_node_pools_cluster_wide(self, rendered: Rendered) -> None:
+        role = rendered.one("ClusterRole", "iris-system-iris-operator")
+        writing = {name for name in _resources(role) if _verbs(role, name) - _READ}
+        assert writing == {"compute.coreweave.com/nodepools"}
+        assert _verbs(role, "compute.coreweave.com/nodepools") == _READ | {"create", "patch", "delete"}
+        assert _verbs(role, "/pods") == {"list", "watch"}
+
+    def test_works_in_the_watched_namespaces(self, rendered: Rendered) -> None:
+        roles = [each for each in rendered.all("Role") if each["metadata"]["name"] == "iris-operator"]
+        assert [each["metadata"]["namespace"] for each in roles] == ["ml", "research"]
+        for role in roles:
+            assert _verbs(role, "/pods") == _READ | {"create", "patch", "delete"}
+            assert _verbs(role, "iris.dev/tasks") == _READ | {"patch"}
+            assert _verbs(role, "iris.dev/slices") == _READ | {"patch", "create", "delete"}
+            assert _verbs(role, "iris.dev/irisclusters") == _READ | {"patch", "create"}
+            assert _verbs(role, "coordination.k8s.io/leases") == _READ
+            assert not _verbs(role, "/secrets") | _verbs(role, "/serviceaccounts")
+
+    def test_leads_by_its_own_lease_in_its_own_namespace(self, rendered: Rendered) -> None:
+        role = rendered.one("Role", "iris-operator-leader", "iris-system")
+        assert _verbs(role, "coordination.k8s.io/leases") == {"create"}
+        (named,) = [rule for rule in role["rules"] if "resourceNames" in rule]
+        assert (named["resourceNames"], set(named["verbs"])) == (["iris-operator"], {"get", "patch", "update"})
+
+    def test_bindings_lead_to_its_account_in_the_release_namespace(self, rendered: Rendered) -> None:
+        account = {"kind": "ServiceAccount", "name": "iris-operator", "namespace": "iris-system"}
+        bindings = [
+            each
+            for each in (*rendered.all("RoleBinding"), *rendered.all("ClusterRoleBinding"))
+            if "operator" in each["metadata"]["name"]
+        ]
+        assert len(bindings) == 4
+        assert all(each["subjects"] == [account] for each in bindings)
+
+
+class TestAgent:
+    def test_has_its_account_and_role_in_each_watched_namespace(self, rendered: Rendered) -> None:
+        for kind in ("ServiceAccount", "Role", "RoleBinding"):
+            found = [each for each in rendered.all(kind) if each["metadata"]["name"] == "iris-agent"]
+            assert [each["metadata"]["namespace"] for each in found] == ["ml", "research"]
+
+    def test_reports_tasks_and_reads_named_secrets(self, rendered: Rendered) -> None:
+        role = rendered.one("Role", "iris-agent", "ml")
+        assert _verbs(role, "iris.dev/tasks") == _READ | {"patch"}
+        assert _verbs(role, "iris.dev/tasks/status") == {"get", "patch"}
+        assert _verbs(role, "coordination.k8s.io/leases") == {"get", "create", "patch", "update"}
+        assert _verbs(role, "/secrets") == {"get"}
+        assert _verbs(role, "/pods") == {"get"}
+        assert not _verbs(role, "iris.dev/slices")
+
+
+@pytest.mark.parametrize(("name", "aggregate"), [("iris-view", "view"), ("iris-edit", "edit"), ("iris-admin", "admin")])
+def test_user_roles_are_part_of_kubernetes_own(rendered: Rendered, name: str, aggregate: str) -> None:
+    labels = rendered.one("ClusterRole", name)["metadata"]["labels"]
+    assert labels[f"rbac.authorization.k8s.io/aggregate-to-{aggregate}"] == "true"
+
+
+def test_a_viewer_reads_all_four_kinds_and_changes_none(rendered: Rendered) -> None:
+    role = rendered.one("ClusterRole", "iris-view")
+    assert {name: _verbs(role, name) for name in _resources(role)} == dict.fromkeys(
+        ["iris.dev/irisclusters", "iris.dev/scalegroups", "iris.dev/slices", "iris.dev/tasks"], _READ
+    )
+
+
+def test_a_second_installation_leaves_shared_things_alone(chart: Chart) -> None:
+    values = {"crds": {"install": False}, "userRoles": {"create": False}}
+    one, two = (chart.render(values, namespace) for namespace in ("a", "b"))
+    wide = [
+        {(each["kind"], each["metadata"]["name"]) for each in r.objects if "namespace" not in each["metadata"]}
+        for r in (one, two)
+    ]
+    assert not wide[0] & wide[1]
+
+
+def test_the_binding_policy_spares_the_operator_and_covers_the_watched_namespaces(chart: Chart) -> None:
+    rendered = chart.render({**_WATCHED, "bindingPolicy": {"extraUsers": ["me@example.com"]}})
+    (policy,) = rendered.all("ValidatingAdmissionPolicy")
+    (binding,) = rendered.all("ValidatingAdmissionPolicyBinding")
+    (condition,) = policy["spec"]["matchConditions"]
+    assert "['system:serviceaccount:iris-system:iris-operator','me@example.com']" in condition["expression"].replace(
+        "', '", "','"
+    )
+    assert binding["spec"]["policyName"] == policy["metadata"]["name"]
+    (selector,) = binding["spec"]["matchResources"]["namespaceSelector"]["matchExpressions"]
+    assert selector["values"] == ["ml", "research"]
+
+
+class TestCrds:
+    def test_are_those_that_are_generated_and_stay_on_uninstall(self, rendered: Rendered) -> None:
+        crds = rendered.all("CustomResourceDefinition")
+        assert sorted(each["spec"]["names"]["kind"] for each in crds) == ["IrisCluster", "ScaleGroup", "Slice", "Task"]
+        assert all(each["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep" for each in crds)
+
+    def test_go_with_the_release_or_come_from_elsewhere_if_wanted(self, chart: Chart) -> None:
+        dropped = chart.render({"crds": {"keep": False}}).all("CustomResourceDefinition")
+        assert all("annotations" not in each["metadata"] for each in dropped)
+        assert not chart.render({"crds": {"install": False}}).all("CustomResourceDefinition")
