@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+from iris_operator.adapters.kube.merge import merge_patch
 from iris_operator.api.base import Model, Resource
 from iris_operator.api.names import FIELD_MANAGER
 from iris_operator.controller.memo import Controller
-from iris_operator.controller.merge import merge_patch
 from iris_operator.plan.actions import Note
 from iris_operator.ports.errors import ApiError, NotFoundError
 from iris_operator.ports.kube import EVENTS, Body, Kind

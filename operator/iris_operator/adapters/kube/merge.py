@@ -19,3 +19,16 @@ def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str
         elif value != before[name]:
             patch[name] = value
     return patch or None
+
+
+def apply_merge_patch(target: Any, patch: Any) -> Any:
+    """The object that the API server makes of `target` by a merge patch. Neither argument is changed."""
+    if not isinstance(patch, Mapping):
+        return patch
+    merged = dict(target) if isinstance(target, Mapping) else {}
+    for name, value in patch.items():
+        if value is None:
+            merged.pop(name, None)
+        else:
+            merged[name] = apply_merge_patch(merged.get(name), value)
+    return merged
