@@ -1,0 +1,184 @@
+"""Carries out one action of a Task. Everything here may be done twice, and may be cut off anywhere."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections.abc import Callable
+from datetime import datetime
+
+from iris_operator.agent.config import AgentConfig
+from iris_operator.agent.diff import (
+    Action,
+    CancelPull,
+    Forget,
+    Nothing,
+    Pull,
+    Release,
+    Remove,
+    Report,
+    Signal,
+    Start,
+)
+from iris_operator.agent.gpus import Grant, Inventory, NoFreeGpus
+from iris_operator.agent.labels import facts
+from iris_operator.agent.log_files import drop_logs
+from iris_operator.agent.memories import Memories
+from iris_operator.agent.metrics import Metrics
+from iris_operator.agent.pulls import Pulls
+from iris_operator.agent.reporter import Reporter
+from iris_operator.agent.sandbox_spec import Place, sandbox_spec
+from iris_operator.agent.sandboxes import Sandboxes
+from iris_operator.agent.task_store import TaskStore
+from iris_operator.api.names import FINALIZER_TASK, GPU_RESOURCE, RDMA_RESOURCE
+from iris_operator.api.quantity import amounts
+from iris_operator.api.task import Task, TaskPhase
+from iris_operator.ports.errors import ConflictError, NotFoundError
+from iris_operator.ports.kube import TASKS, KubeApi
+from iris_runtimes.errors import ImageNotFound, RuntimeFault
+from iris_runtimes.protocol import Runtime, SandboxState
+
+log = logging.getLogger(__name__)
+
+_STARTS_SIDE_BY_SIDE = 8
+_REMOVALS_SIDE_BY_SIDE = 8
+
+
+class Actor:
+    """`place` and `inventory` are set before the first Start: they are the worker Pod's own context."""
+
+    def __init__(
+        self,
+        config: AgentConfig,
+        api: KubeApi,
+        runtime: Runtime,
+        store: TaskStore,
+        sandboxes: Sandboxes,
+        reporter: Reporter,
+        memories: Memories,
+        pulls: Pulls,
+        metrics: Metrics,
+        now: Callable[[], datetime],
+    ) -> None:
+        self.place: Place | None = None
+        self.inventory = Inventory()
+        self._config, self._api, self._runtime = config, api, runtime
+        self._store, self._sandboxes, self._reporter = store, sandboxes, reporter
+        self._memories, self._pulls, self._metrics, self._now = memories, pulls, metrics, now
+        self._start_slots = asyncio.Semaphore(_STARTS_SIDE_BY_SIDE)
+        self._removal_slots = asyncio.Semaphore(_REMOVALS_SIDE_BY_SIDE)
+        self._granted: dict[str, Grant] = {}
+
+    async def perform(self, uid: str, action: Action) -> bool:
+        """Do it; whether to look again at once. Raises RuntimeFault and ApiError: then look again later."""
+        again = False
+        match action:
+            case Nothing():
+                pass
+            case Pull(task):
+                self._pulls.begin(task)
+            case CancelPull():
+                await self._pulls.cancel(uid)
+                again = True
+            case Start(task):
+                again = await self._start(task)
+            case Report():
+                again = await self._report(uid, action)
+            case Signal():
+                again = await self._signal(uid, action)
+            case Remove():
+                again = await self._remove(action)
+            case Release():
+                again = await self._release(action)
+            case Forget():
+                self._memories.forget(uid)
+                await asyncio.to_thread(drop_logs, self._config.logs_dir, uid)
+        return again
+
+    async def _start(self, task: Task) -> bool:
+        uid = task.metadata.uid
+        async with self._start_slots:
+            if self._store.get(uid) is not task or self.place is None:
+                return True  # it changed while it waited for its turn
+            try:
+                await self._start_now(task, self.place)
+            except ImageNotFound:
+                # It was there a moment ago: removed by someone, not missing.
+                self._memories.update(task, image_digest="")
+                self._memories.in_trouble(task, "ImageRemoved", "the image was removed before its start", self._now())
+            except NoFreeGpus as few:
+                self._memories.in_trouble(task, "GPUsBusy", str(few), self._now())
+            except RuntimeFault as fault:
+                log.warning("starting Task %s: %s", task.key, fault)
+                self._memories.failed(task, fault, self._now())
+            finally:
+                self._granted.pop(uid, None)
+        return True
+
+    async def _start_now(self, task: Task, place: Place) -> None:
+        uid, binding = task.metadata.uid, task.spec.binding
+        assert binding is not None
+        grant = self._granted[uid] = self._grant(task)
+        log_path = self._config.log_path(uid, binding.attempt)
+        digest = self._memories.of(task).image_digest
+        spec = sandbox_spec(task, place, grant, digest, log_path, self._now())
+        sandbox = await self._runtime.start(spec)
+        self._metrics.tasks_started += 1
+        self._memories.update(task, trouble=None)
+        if sandbox.state is SandboxState.EXITED:
+            await self._sandboxes.look(sandbox.id)
+        else:
+            self._sandboxes.put(sandbox)
+
+    def _grant(self, task: Task) -> Grant:
+        wanted = {**amounts(task.spec.resources.requests), **amounts(task.spec.resources.limits)}
+        taken = [gpu for grant in self._granted.values() for gpu in grant.gpus]
+        for sandbox in self._sandboxes.all():
+            if sandbox.state is not SandboxState.EXITED and facts(sandbox).task_uid != task.metadata.uid:
+                taken += facts(sandbox).gpus
+        return self.inventory.grant(wanted.get(GPU_RESOURCE, 0), bool(wanted.get(RDMA_RESOURCE)), taken)
+
+    async def _report(self, uid: str, action: Report) -> bool:
+        if action.verify and await self._sandboxes.look(action.verify) is not None:
+            return True
+        task = self._store.get(uid)
+        if task is not None and action.status.phase is TaskPhase.BUILDING:
+            self._memories.update(task, told_at=self._now())
+        self._reporter.want(uid, action.status)
+        return False
+
+    async def _signal(self, uid: str, action: Signal) -> bool:
+        task = self._store.get(uid)
+        if task is None:
+            return True
+        log.info("%s to %s", "SIGKILL" if action.kill else "SIGTERM", action.sandbox_id)
+        number = signal.SIGKILL if action.kill else signal.SIGTERM
+        await self._runtime.signal(action.sandbox_id, number, everyone=action.kill)
+        # Only after it was sent: when the runtime is away, the grace period must not run.
+        self._memories.update(task, **{"kill_sent" if action.kill else "term_sent": self._now()})
+        return True
+
+    async def _remove(self, action: Remove) -> bool:
+        async with self._removal_slots:
+            log.info("removing sandbox %s: %s", action.sandbox_id, action.why)
+            await self._runtime.remove(action.sandbox_id)
+        self._sandboxes.drop(action.sandbox_id)
+        return True
+
+    async def _release(self, action: Release) -> bool:
+        """The log first: once the finalizer is off, nobody may come back to it."""
+        task, meta = action.task, action.task.metadata
+        if await self._sandboxes.look(action.verify) is not None:
+            return True
+        await asyncio.to_thread(drop_logs, self._config.logs_dir, meta.uid)
+        left = [one for one in meta.finalizers if one != FINALIZER_TASK]
+        patch = {"metadata": {"finalizers": left, "resourceVersion": meta.resource_version}}
+        self._metrics.wrote("patch", "tasks")
+        try:
+            self._store.observe(await self._api.patch(TASKS, meta.name, patch, namespace=meta.namespace))
+        except NotFoundError:
+            self._store.drop(meta.uid)
+        except ConflictError:
+            await self._reporter.refresh(task)
+        return True

@@ -1,0 +1,209 @@
+"""The agent put together: watches, workers, heartbeat, HTTP API; run until told to end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from iris_operator.adapters.kube.informer import Informer
+from iris_operator.agent import gpus
+from iris_operator.agent.act import Actor
+from iris_operator.agent.backoff import Backoff
+from iris_operator.agent.config import AgentConfig
+from iris_operator.agent.diff import Worker
+from iris_operator.agent.drain import RESERVE_SECONDS, kill_at, pod_deadline
+from iris_operator.agent.lease import Heartbeat
+from iris_operator.agent.log_files import stored_uids
+from iris_operator.agent.log_state import log_state
+from iris_operator.agent.loop import Loop
+from iris_operator.agent.memories import Memories
+from iris_operator.agent.metrics import Metrics
+from iris_operator.agent.node_files import resolver_mounts
+from iris_operator.agent.pulls import Pulls
+from iris_operator.agent.reporter import Reporter
+from iris_operator.agent.sandbox_spec import Place
+from iris_operator.agent.sandboxes import Sandboxes
+from iris_operator.agent.server import LogState
+from iris_operator.agent.task_store import TaskStore
+from iris_operator.ports.kube import TASKS, KubeApi
+from iris_operator.version import VERSION
+from iris_runtimes.errors import RuntimeFault
+from iris_runtimes.protocol import Runtime, SandboxState
+
+log = logging.getLogger(__name__)
+
+_PROBE_SECONDS = 5.0
+# Shorter silences are a restart of the runtime, not worth alarming anyone.
+_RUNTIME_SILENCE_SECONDS = 30.0
+_LOOK_AT_ALL_SECONDS = 60.0
+_SETTLED_SECONDS = 0.05
+
+
+def utc_now() -> datetime:
+    """The clock."""
+    return datetime.now(UTC)
+
+
+class Agent:
+    """One worker Pod's agent. `run` it once."""
+
+    def __init__(
+        self, config: AgentConfig, api: KubeApi, runtime: Runtime, now: Callable[[], datetime] = utc_now
+    ) -> None:
+        self.metrics = Metrics()
+        self._config, self._api, self._runtime, self._now = config, api, runtime, now
+        self._memories = Memories()
+        self._store = TaskStore(config.node_name, self._mark)
+        self._sandboxes = Sandboxes(runtime, self._mark)
+        self._reporter = Reporter(api, self._store, self.metrics, self._mark)
+        self._pulls = Pulls(api, runtime, self._memories, config.image_registry, self._mark, now)
+        self._actor = Actor(
+            config, api, runtime, self._store, self._sandboxes, self._reporter, self._memories, self._pulls,
+            self.metrics, now,
+        )  # fmt: skip
+        worker = Worker(config.pod_uid, config.pod_name, config.node_name, ready=False)
+        self._loop = Loop(worker, self._store, self._sandboxes, self._memories, now)
+        self._informer = Informer(
+            api,
+            TASKS,
+            config.pod_namespace,
+            self._store.observe,
+            fields=f"spec.binding.nodeName={config.node_name}",
+        )
+        self._heartbeat = Heartbeat(api, config, self.metrics, self.problem)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Until `stop`; then the Tasks too are stopped if the Pod goes, else they run on without us."""
+        async with AsyncExitStack() as stack:
+            for closing in (self._reporter, self._pulls, self._loop):
+                stack.push_async_callback(closing.close)
+            async with asyncio.TaskGroup() as group:
+                watching = [
+                    group.create_task(self._informer.run(), name="watch Tasks"),
+                    group.create_task(self._sandboxes.run(), name="watch sandboxes"),
+                    group.create_task(self._probe(), name="probe the runtime"),
+                    group.create_task(self._look_at_all(), name="look at all"),
+                ]
+                registered = group.create_task(self._register(), name="heartbeat")
+                await stop.wait()
+                registered.cancel()
+                await self._drain()
+                for task in watching:
+                    task.cancel()
+
+    def problem(self, silence_seconds: float = _RUNTIME_SILENCE_SECONDS) -> str:
+        """Why this agent can't do its work; empty when it can. Shorter silences of the runtime don't count."""
+        down = self._sandboxes.down_since
+        if down is not None:
+            silent = time.monotonic() - down
+            if silent > silence_seconds or not self._sandboxes.synced.is_set():
+                why = self._sandboxes.why_down
+                return f"the runtime on node {self._config.node_name} has not answered for {silent:.0f}s: {why}"
+        if self._actor.place is None:
+            return f"the agent on node {self._config.node_name} does not know its Pod's cgroup yet"
+        if not self._informer.synced.is_set():
+            return f"the agent on node {self._config.node_name} has not read its Tasks from the API yet"
+        return ""
+
+    def health_problem(self) -> str:
+        """The same, strictly: a runtime that is silent just now counts."""
+        return self.problem(0)
+
+    def describe(self) -> dict[str, object]:
+        """For /health."""
+        return {
+            "version": VERSION,
+            "node": self._config.node_name,
+            "slice": self._config.slice_name,
+            "rank": self._config.rank,
+            **{name: int(value) for name, value in self._gauges().items()},
+        }
+
+    def metrics_text(self) -> str:
+        """For /metrics."""
+        return self.metrics.text(self._gauges())
+
+    def log_state(self, uid: str, attempt: int) -> LogState:
+        """Whether more will come in that log."""
+        return log_state(self._store.get(uid), self._sandboxes.of(uid), uid, attempt, self._now())
+
+    def _gauges(self) -> dict[str, float]:
+        running = sum(one.state is SandboxState.RUNNING for one in self._sandboxes.all())
+        return {
+            "tasks": len(self._store.tasks),
+            "sandboxes_running": running,
+            "reports_waiting": self._reporter.waiting,
+        }
+
+    def _mark(self, uid: str) -> None:
+        self._loop.mark(uid)
+
+    async def _register(self) -> None:
+        """Learn our place, then what is desired and observed, begin, and only then say that we are here."""
+        await self._learn_place()
+        await self._sandboxes.synced.wait()
+        await self._informer.synced.wait()
+        self._loop.open(self._actor)
+        for uid in await asyncio.to_thread(stored_uids, self._config.logs_dir):
+            self._mark(uid)  # logs of Tasks that went while we were away
+        self._loop.become(replace(self._loop.worker, ready=True))
+        log.info("agent %s is up on node %s: %s", VERSION, self._config.node_name, self.describe())
+        await self._heartbeat.run()
+
+    async def _learn_place(self) -> None:
+        backoff = Backoff(0.2, 5.0)
+        while True:
+            try:
+                context = await self._runtime.pod_context(self._config.pod_uid)
+                break
+            except RuntimeFault as fault:
+                log.warning("learning our Pod's cgroup and devices: %s", fault)
+                await backoff.wait()
+        config = self._config
+        mounts = await asyncio.to_thread(resolver_mounts, config.cache_dir)
+        self._actor.place = Place(config.slice_name, config.node_name, config.pod_uid, context.cgroup, mounts)
+        information = await asyncio.to_thread(_driver_information)
+        self._actor.inventory = gpus.inventory(context, gpus.driver_minors(information))
+
+    async def _probe(self) -> None:
+        """Say soon when the runtime hangs, and when what we say of ourselves has changed."""
+        told = self.problem()
+        while True:
+            await asyncio.sleep(_PROBE_SECONDS)
+            await self._sandboxes.probe()
+            if bool(self.problem()) != bool(told):
+                self._heartbeat.poke()
+            told = self.problem()
+
+    async def _look_at_all(self) -> None:
+        """Whatever a lost event or a bug left behind."""
+        while True:
+            await asyncio.sleep(_LOOK_AT_ALL_SECONDS)
+            self._loop.mark_all()
+
+    async def _drain(self) -> None:
+        end = await pod_deadline(self._api, self._config, self._now())
+        if end is None:
+            log.info("ending; the Pod stays, and so do its Tasks: the next agent adopts them")
+            return
+        now = self._now()
+        log.info("the Pod is being deleted (ends at %s): stopping its Tasks", end)
+        self._loop.become(replace(self._loop.worker, ready=False, drain_deadline=kill_at(end, now)))
+        last = max(end - timedelta(seconds=1), now + timedelta(seconds=RESERVE_SECONDS / 2))
+        while self._now() < last and self._unsettled():  # noqa: ASYNC110 three parts would have to tell us
+            await asyncio.sleep(_SETTLED_SECONDS)
+
+    def _unsettled(self) -> bool:
+        return bool(self._sandboxes.all()) or self._reporter.waiting > 0 or self._loop.busy > 0
+
+
+def _driver_information() -> list[str]:
+    """What the NVIDIA driver says of each GPU; empty without one."""
+    found = Path("/proc/driver/nvidia/gpus").glob("*/information")
+    return [path.read_text(errors="replace") for path in found]

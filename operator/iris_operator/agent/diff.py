@@ -1,0 +1,270 @@
+"""Desired x observed -> the next action of each Task. Pure; may be asked again at any time.
+
+One action at a time: after each, the worker looks again. So a crash between any two leaves a state that is decided anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from iris_operator.agent import status as say
+from iris_operator.agent.labels import belongs, facts
+from iris_operator.agent.memory import BLANK, Memory
+from iris_operator.agent.status import StopCause
+from iris_operator.api.names import FINALIZER_TASK
+from iris_operator.api.task import Binding, Task, TaskStatus
+from iris_runtimes.protocol import Sandbox, SandboxState
+
+# A pull or a retry that is over sooner than this isn't worth a write.
+_TELL_AFTER_SECONDS = 1.5
+_TELL_EVERY_SECONDS = 5.0
+_KILL_AGAIN_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Nothing:
+    """All is as wanted, or something is waited for."""
+
+
+@dataclass(frozen=True)
+class Pull:
+    """Fetch the image, in the background."""
+
+    task: Task
+
+
+@dataclass(frozen=True)
+class CancelPull:
+    """The image isn't wanted any more."""
+
+
+@dataclass(frozen=True)
+class Start:
+    """Make the sandbox and start the command."""
+
+    task: Task
+
+
+@dataclass(frozen=True)
+class Report:
+    """Write this status. `verify`: first make sure that there really is no sandbox of that id."""
+
+    status: TaskStatus
+    verify: str = ""
+
+
+@dataclass(frozen=True)
+class Signal:
+    """SIGTERM the command, or (`kill`) SIGKILL everything in the sandbox."""
+
+    sandbox_id: str
+    kill: bool = False
+
+
+@dataclass(frozen=True)
+class Remove:
+    """Take the sandbox away; what runs in it is killed."""
+
+    sandbox_id: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Release:
+    """Nothing is left of the Task on this node: log away, finalizer off."""
+
+    task: Task
+    verify: str
+
+
+@dataclass(frozen=True)
+class Forget:
+    """The Task is gone from the API and so are its sandboxes: log away."""
+
+    uid: str
+
+
+Action = Nothing | Pull | CancelPull | Start | Report | Signal | Remove | Release | Forget
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The action now, and when to look again without being told (None: only when something changes)."""
+
+    action: Action
+    look_again: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Worker:
+    """Who decides: this worker Pod on this node. `drain_deadline`: its Pod is being deleted and ends then."""
+
+    pod_uid: str
+    pod_name: str
+    node_name: str
+    ready: bool = True
+    drain_deadline: datetime | None = None
+
+
+@dataclass(frozen=True)
+class View:
+    """One Task uid as seen: the Task (None: not in the API, or not on this node), its sandboxes, our memory of it."""
+
+    uid: str
+    task: Task | None
+    sandboxes: tuple[Sandbox, ...] = ()
+    memory: Memory = BLANK
+
+
+_WAIT = Decision(Nothing())
+
+
+def diff(
+    tasks: Iterable[Task], sandboxes: Iterable[Sandbox], memories: Mapping[str, Memory], worker: Worker, now: datetime
+) -> dict[str, Decision]:
+    """Decisions by Task uid, for every Task and every sandbox that is there."""
+    desired = {task.metadata.uid: task for task in tasks}
+    observed: dict[str, list[Sandbox]] = {}
+    for sandbox in sandboxes:
+        observed.setdefault(facts(sandbox).task_uid, []).append(sandbox)
+    return {
+        uid: decide(View(uid, desired.get(uid), tuple(observed.get(uid, ())), memories.get(uid, BLANK)), worker, now)
+        for uid in {**desired, **observed}
+    }
+
+
+def decide(view: View, worker: Worker, now: datetime) -> Decision:
+    """The next action of one Task."""
+    task = view.task
+    binding = task.spec.binding if task is not None else None
+    ours = task is not None and binding is not None and binding.worker_uid == worker.pod_uid
+    for sandbox in view.sandboxes:
+        # Before all else: an old attempt must not overlap the new one.
+        if not ours or binding is None or not belongs(sandbox, view.uid, binding.attempt, worker.pod_uid):
+            return Decision(Remove(sandbox.id, "it belongs to no Task of this worker"))
+    if task is None:
+        return Decision(Forget(view.uid))
+    if binding is None or not ours:
+        return _WAIT
+    memory = view.memory if view.memory.attempt == binding.attempt else Memory(attempt=binding.attempt)
+    case = _Case(task, binding, memory, worker, now)
+    return case.with_sandbox(view.sandboxes[0]) if view.sandboxes else case.without_sandbox()
+
+
+@dataclass(frozen=True)
+class _Case:
+    """A Task that is bound to this very worker."""
+
+    task: Task
+    binding: Binding
+    memory: Memory
+    worker: Worker
+    now: datetime
+
+    @property
+    def status(self) -> TaskStatus:
+        return say.of_attempt(self.task.status, self.binding.attempt)
+
+    @property
+    def ended(self) -> bool:
+        return self.status.phase is not None and self.status.phase.ended
+
+    @property
+    def cause(self) -> StopCause | None:
+        """Why it must stop; None when it may go on."""
+        if self.task.deleting:
+            return StopCause(self.binding.stop_reason or "TaskDeleted", "the Task was deleted")
+        if self.binding.stop_reason:
+            return StopCause(self.binding.stop_reason, f"Iris stopped it ({self.binding.stop_reason})")
+        if self.worker.drain_deadline is not None:
+            return StopCause("WorkerDeleted", f"its worker Pod {self.worker.pod_name} was deleted", lost=True)
+        return None
+
+    def with_sandbox(self, sandbox: Sandbox) -> Decision:
+        if self.ended:
+            return Decision(Remove(sandbox.id, "its Task has ended"))
+        if sandbox.state is SandboxState.EXITED:
+            cause = self.cause if self.memory.term_sent is not None or say.was_signalled(sandbox) else None
+            return Decision(Report(say.exited(self.task, sandbox, cause, self.now)))
+        if sandbox.state is SandboxState.CREATED:
+            if self.cause is not None or self.memory.failure is not None:
+                return Decision(Remove(sandbox.id, "it never started, and never will"))
+            return self._start()
+        if self.cause is not None:
+            return self._stop(sandbox)
+        wanted = say.running(self.task, sandbox, self.now)
+        return Decision(Report(wanted)) if self.status.phase is not wanted.phase else _WAIT
+
+    def without_sandbox(self) -> Decision:
+        if self.task.deleting or self.ended:
+            return self._let_go() if self.task.deleting else _WAIT
+        if self.status.start_time is not None:
+            return Decision(Report(say.lost(self.task, self.now), verify=say.container(self.task)))
+        if self.cause is not None:
+            return self._never_started(self.cause)
+        if self.memory.failure is not None:
+            return Decision(Report(say.not_startable(self.task, self.memory.failure, self.now)))
+        return self._pull() if not self.memory.image_digest else self._start()
+
+    def _let_go(self) -> Decision:
+        if self.memory.pulling is not None:
+            return Decision(CancelPull())
+        held = FINALIZER_TASK in self.task.metadata.finalizers
+        return Decision(Release(self.task, say.container(self.task))) if held else _WAIT
+
+    def _never_started(self, cause: StopCause) -> Decision:
+        if self.memory.pulling is not None:
+            return Decision(CancelPull())
+        if cause.lost:
+            return _WAIT  # the operator sees to it when the worker is gone
+        wanted = say.stopped_before_start(self.task, cause, self.now)
+        return Decision(Report(wanted, verify=say.container(self.task)))
+
+    def _pull(self) -> Decision:
+        pulling = self.memory.pulling
+        if pulling is None:
+            return self._when_ready(Pull(self.task))
+        tell_at = pulling.since + timedelta(seconds=_TELL_AFTER_SECONDS)
+        if self.memory.told_at is not None:
+            tell_at = max(tell_at, self.memory.told_at + timedelta(seconds=_TELL_EVERY_SECONDS))
+        if self.now < tell_at:
+            return Decision(Nothing(), tell_at)
+        wanted = say.pulling(self.task, pulling, self.now)
+        again = self.now + timedelta(seconds=_TELL_EVERY_SECONDS)
+        return Decision(Nothing() if self.status.message == wanted.message else Report(wanted), again)
+
+    def _start(self) -> Decision:
+        return self._when_ready(Start(self.task))
+
+    def _when_ready(self, action: Pull | Start) -> Decision:
+        """The action, unless this worker can't now or the last try's pause isn't over; then say why, now and then."""
+        trouble = self.memory.trouble
+        if trouble is not None and self.now < trouble.retry_at:
+            told = self.memory.told_at
+            due = told is None or self.now >= told + timedelta(seconds=_TELL_EVERY_SECONDS)
+            if trouble.failures > 1 and due:
+                wanted = say.in_trouble(self.task, trouble, self.now)
+                if self.status.message != wanted.message:
+                    return Decision(Report(wanted), trouble.retry_at)
+            return Decision(Nothing(), trouble.retry_at)
+        return Decision(action) if self.worker.ready else _WAIT
+
+    def _stop(self, sandbox: Sandbox) -> Decision:
+        memory = self.memory
+        if memory.term_sent is None:
+            return Decision(Signal(sandbox.id))
+        kill_at = self._kill_at(memory.term_sent)
+        if self.now < kill_at:
+            return Decision(Nothing(), kill_at)
+        if memory.kill_sent is None:
+            return Decision(Signal(sandbox.id, kill=True))
+        again = memory.kill_sent + timedelta(seconds=_KILL_AGAIN_SECONDS)
+        return Decision(Signal(sandbox.id, kill=True)) if self.now >= again else Decision(Nothing(), again)
+
+    def _kill_at(self, term_sent: datetime) -> datetime:
+        # Not metadata.deletionGracePeriodSeconds: the API server sets it to 0 on every custom resource.
+        kill_at = term_sent + timedelta(seconds=self.task.spec.termination_grace_period_seconds)
+        deadline = self.worker.drain_deadline
+        return kill_at if deadline is None else min(kill_at, deadline)

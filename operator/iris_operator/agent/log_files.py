@@ -1,0 +1,62 @@
+"""The Tasks' log files on the node: <logs>/<task uid>/<attempt>/output.log, written by the shims."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from pathlib import Path
+
+_UID = re.compile(r"^[0-9a-zA-Z][0-9a-zA-Z-]{0,62}$")
+_BLOCK = 64 * 1024
+
+
+def is_uid(text: str) -> bool:
+    """Whether it can be a Task's uid: so that it names a folder of ours, and no other."""
+    return bool(_UID.match(text))
+
+
+def stored_uids(logs_dir: Path) -> list[str]:
+    """Uids that have logs here."""
+    return [entry.name for entry in logs_dir.iterdir() if is_uid(entry.name)] if logs_dir.is_dir() else []
+
+
+def drop_logs(logs_dir: Path, uid: str) -> None:
+    """Delete a Task's logs; done already is success."""
+    if is_uid(uid):
+        shutil.rmtree(logs_dir / uid, ignore_errors=True)
+
+
+def read_chunk(path: Path, offset: int, size: int) -> bytes:
+    """Up to `size` bytes from `offset`; empty at the end, and when there is no file yet."""
+    try:
+        with path.open("rb") as file:
+            file.seek(offset)
+            return file.read(size)
+    except FileNotFoundError:
+        return b""
+
+
+def tail_offset(path: Path, lines: int) -> int:
+    """Where the last `lines` lines begin, in bytes; a last line without its newline counts."""
+    try:
+        with path.open("rb") as file:
+            end = file.seek(0, os.SEEK_END)
+            if lines <= 0:
+                return end
+            position, wanted = end, lines
+            while position > 0:
+                start = max(0, position - _BLOCK)
+                file.seek(start)
+                block = file.read(position - start)
+                # The newline that ends the file ends its last line; it begins none.
+                stop = len(block) - 1 if position == end and block.endswith(b"\n") else len(block)
+                while (found := block.rfind(b"\n", 0, stop)) >= 0:
+                    wanted -= 1
+                    if wanted == 0:
+                        return start + found + 1
+                    stop = found
+                position = start
+            return 0
+    except FileNotFoundError:
+        return 0

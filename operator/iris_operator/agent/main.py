@@ -1,0 +1,67 @@
+"""`iris-agent`: what the worker Pod runs."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+
+import click
+
+from iris_operator.adapters.kube.client import KubeClient
+from iris_operator.adapters.kube.config import ConfigError as KubeConfigError
+from iris_operator.adapters.kube.config import connect
+from iris_operator.agent.agent import Agent
+from iris_operator.agent.config import AgentConfig, ConfigError, from_environment
+from iris_operator.agent.server import agent_app, serve
+from iris_operator.version import VERSION
+from iris_runtimes.containerd.driver import ContainerdRuntime
+from iris_runtimes.protocol import Runtime
+
+log = logging.getLogger(__name__)
+
+
+@click.command()
+@click.version_option(VERSION)
+@click.option("--runtime", type=click.Choice(["containerd"]), default="containerd", show_default=True)
+@click.option("--log-level", default="INFO", show_default=True, help="DEBUG, INFO, WARNING or ERROR.")
+def main(runtime: str, log_level: str) -> None:
+    """The Iris node agent: runs this node's Tasks on its container runtime. Configured by the worker Pod's environment."""
+    logging.basicConfig(
+        level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr
+    )
+    try:
+        config = from_environment(os.environ)
+        asyncio.run(_run(config, runtime))
+    except (ConfigError, KubeConfigError) as error:
+        raise click.ClickException(str(error)) from error
+    except OSError as error:
+        raise click.ClickException(f"{error.strerror or error} (port or folder in use, or not permitted)") from error
+
+
+def _make_runtime(config: AgentConfig, name: str) -> Runtime:
+    assert name == "containerd"
+    return ContainerdRuntime(config.containerd_socket, default_registry=config.image_registry)
+
+
+async def _run(config: AgentConfig, runtime_name: str) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    runtime = _make_runtime(config, runtime_name)
+    async with KubeClient(await connect(), user_agent=f"iris-agent/{VERSION}") as api:
+        agent = Agent(config, api, runtime)
+        app = agent_app(config.logs_dir, agent.log_state, agent.health_problem, agent.describe, agent.metrics_text)
+        runner = await serve(app, config.host_ip, config.port)
+        try:
+            await agent.run(stop)
+        finally:
+            await runner.cleanup()
+            await runtime.close()
+
+
+if __name__ == "__main__":
+    main()

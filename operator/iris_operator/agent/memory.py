@@ -1,0 +1,61 @@
+"""What this process remembers of a Task's attempt beyond the API and the runtime. Losing it costs time, never truth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+_BACKOFF_SECONDS = (1.0, 60.0)
+
+
+@dataclass(frozen=True)
+class Pulling:
+    """A pull under way."""
+
+    since: datetime
+    done_bytes: int = 0
+    total_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class StartFailure:
+    """Why the command can never start: the user's to mend. `exit_code` as a shell would give it, if it would."""
+
+    reason: str
+    message: str
+    at: datetime
+    exit_code: int | None = None
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """Why starting fails for now: the platform's to mend. Tried again at `retry_at`."""
+
+    reason: str
+    message: str
+    failures: int
+    retry_at: datetime
+
+    @staticmethod
+    def after(before: Trouble | None, reason: str, message: str, now: datetime) -> Trouble:
+        """One more failure; waits double from 1 s to 60 s."""
+        failures = (before.failures if before else 0) + 1
+        seconds = min(_BACKOFF_SECONDS[0] * 2 ** (failures - 1), _BACKOFF_SECONDS[1])
+        return Trouble(reason, message, failures, now + timedelta(seconds=seconds))
+
+
+@dataclass(frozen=True)
+class Memory:
+    """One attempt's. `image_digest` empty: not pulled yet."""
+
+    attempt: int = 0
+    image_digest: str = ""
+    pulling: Pulling | None = None
+    failure: StartFailure | None = None
+    trouble: Trouble | None = None
+    told_at: datetime | None = None
+    term_sent: datetime | None = None
+    kill_sent: datetime | None = None
+
+
+BLANK = Memory()

@@ -1,0 +1,65 @@
+"""The node's Tasks as the API has them: by uid, never older than what was seen before, answers to our writes included."""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import Callable
+
+from pydantic import ValidationError
+
+from iris_operator.api.task import Task
+from iris_operator.ports.kube import Body
+
+log = logging.getLogger(__name__)
+
+_REMEMBERED_GONE = 10_000
+
+
+class TaskStore:
+    """`on_change` is called with the uid of each Task that changed or went."""
+
+    def __init__(self, node_name: str, on_change: Callable[[str], None]) -> None:
+        self.tasks: dict[str, Task] = {}
+        self._node_name = node_name
+        self._on_change = on_change
+        # uid -> resourceVersion of its end: a late answer to a write must not bring it back.
+        self._gone: OrderedDict[str, int] = OrderedDict()
+
+    def get(self, uid: str) -> Task | None:
+        """The Task, when it is bound to this node."""
+        return self.tasks.get(uid)
+
+    def observe(self, body: Body, gone: bool = False) -> None:
+        """Take an object in, from a list, a watch or the answer to a write."""
+        try:
+            task = Task.parse(body)
+        except ValidationError as error:
+            log.warning("Task %s is not understood and left alone: %s", body.get("metadata", {}).get("name"), error)
+            return
+        uid, version = task.metadata.uid, int(task.metadata.resource_version)
+        if self._stale(uid, version, gone):
+            return
+        elsewhere = task.spec.binding is None or task.spec.binding.node_name != self._node_name
+        released = task.deleting and not task.metadata.finalizers
+        if gone or elsewhere or released:
+            self.drop(uid, version)
+            return
+        self.tasks[uid] = task
+        self._on_change(uid)
+
+    def drop(self, uid: str, version: int = 0) -> None:
+        """It is gone from the API, or from this node."""
+        known = self.tasks.pop(uid, None)
+        self._gone[uid] = max(version, int(known.metadata.resource_version) if known else 0, self._gone.get(uid, 0))
+        while len(self._gone) > _REMEMBERED_GONE:
+            self._gone.popitem(last=False)
+        self._on_change(uid)
+
+    def _stale(self, uid: str, version: int, gone: bool) -> bool:
+        known = self.tasks.get(uid)
+        if known is None:
+            return not gone and version <= self._gone.get(uid, -1)
+        # The last known object of a relist's missing one is as old as ours, and gone all the same.
+        seen = int(known.metadata.resource_version)
+        return version < seen if gone else version <= seen
