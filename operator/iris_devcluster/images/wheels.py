@@ -73,10 +73,12 @@ def unpack(wheel: Path, place: str, selection: Selection) -> Iterator[Entry]:
 def write_lock(recipe: Recipe, image: PythonImage) -> Path:
     """Resolve the image's dependencies anew, for both architectures, and write its lock file."""
     hashes: dict[str, set[str]] = {}
+    wanted = [f"{name}=={recipe.pins[name]}" for name in image.dependencies]
+    constraints = recipe.source / "constraints.txt"
+    if constraints.exists():  # what images run is what tests ran
+        wanted += ["-c", str(constraints)]
     for arch in sorted(_MACHINES):
-        for pin, checksum in resolve(
-            recipe.base, arch, [f"{name}=={recipe.pins[name]}" for name in image.dependencies]
-        ):
+        for pin, checksum in resolve(recipe.base, arch, wanted):
             hashes.setdefault(pin, set()).add(checksum)
     lines = [
         " \\\n".join([pin, *(f"    --hash=sha256:{each}" for each in sorted(checksums))])
@@ -89,7 +91,7 @@ def write_lock(recipe: Recipe, image: PythonImage) -> Path:
 
 
 def resolve(base: Base, arch: str, requirements: Sequence[str]) -> list[tuple[str, str]]:
-    """`name==version` and the wheel's sha256, of the requirements and all that they need."""
+    """`name==version` and the wheel's sha256, of the requirements (pip's words) and all that they need."""
     with tempfile.TemporaryDirectory() as scratch:
         report = Path(scratch, "report.json")
         options = ["--dry-run", "--ignore-installed", "--target", scratch, "--report", str(report)]

@@ -44,6 +44,11 @@ class TestLock:
             each: plan.pins[each] for each in plan.pins if each in locked
         }
 
+    def test_agrees_with_what_the_tests_run_on(self, plan: Recipe, name: str) -> None:
+        tested = _pins(_SOURCE / "constraints.txt")
+        locked = _pins(plan.lock(name)).items()
+        assert {each: tested.get(each) for each, _ in locked} == dict(locked), "run: iris-devcluster images --lock"
+
     def test_has_a_checksum_for_each_and_names_no_index(self, plan: Recipe, name: str) -> None:
         text = plan.lock(name).read_text()
         entries = re.split(r"\n(?=[a-z0-9-]+==)", text.split("\n", 2)[2])
