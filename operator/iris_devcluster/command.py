@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Sequence
 
@@ -10,8 +11,9 @@ from iris_devcluster.errors import CommandFailedError
 
 def run(argv: Sequence[str], input_text: str | None = None) -> str:
     """Standard output of the command; raises CommandFailedError on a non-zero exit or a missing program."""
+    env = {**os.environ, "PATH": f"{os.environ.get('PATH', '')}:/usr/local/sbin:/usr/sbin:/sbin"}
     try:
-        done = subprocess.run(argv, input=input_text, capture_output=True, text=True, check=False)
+        done = subprocess.run(argv, input=input_text, capture_output=True, text=True, env=env, check=False)
     except FileNotFoundError:
         raise CommandFailedError(f"{argv[0]} is not installed; run: iris-devcluster setup") from None
     if done.returncode != 0:

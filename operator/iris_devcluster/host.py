@@ -42,6 +42,15 @@ def may_lower_oom_score(status: str | None = None) -> bool:
     return bool(int(effective, 16) >> _CAP_SYS_RESOURCE & 1)
 
 
+def load_kernel_modules() -> None:
+    """Overlay mounts, and iptables on bridged packets, where the kernel has them as modules not loaded yet."""
+    lacking = [] if "overlay" in Path("/proc/filesystems").read_text() else ["overlay"]
+    if not Path("/proc/sys/net/bridge").exists():
+        lacking.append("br_netfilter")
+    for name in lacking:
+        command.run(["modprobe", name])
+
+
 def raise_inotify_limits() -> None:
     """Kubelets and container runtimes watch many files; the kernel's default of 128 watchers serves about four."""
     for name, least in (("max_user_instances", 8192), ("max_user_watches", 524288)):

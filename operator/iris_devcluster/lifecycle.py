@@ -13,8 +13,9 @@ from iris_devcluster.binaries.locate import binaries_folder
 from iris_devcluster.cluster import Cluster
 from iris_devcluster.control_plane.dns import apply_service
 from iris_devcluster.control_plane.start import start_control_plane
+from iris_devcluster.egress import open_egress
 from iris_devcluster.errors import ClusterNotFoundError, DevclusterError
-from iris_devcluster.host import raise_inotify_limits
+from iris_devcluster.host import load_kernel_modules, raise_inotify_limits
 from iris_devcluster.identity import CONTROL_PLANE, Identity, choose_octet, prefix_of
 from iris_devcluster.node import files
 from iris_devcluster.node.pause import write_pause_archive
@@ -37,6 +38,7 @@ def up(root: Path, name: str, progress: Progress) -> Cluster:
     _prepare_root(cluster)
     with progress.step("Control plane") as step:
         step.note = "" if start_control_plane(cluster, binaries) else "was running"
+        open_egress(cluster.identity)
         explain = _explain_control_plane(cluster)
         wait_until(cluster.api.ready, "the API server to answer", step, explain)
         apply_service(cluster.api, cluster.identity)
@@ -83,6 +85,7 @@ def identify(root: Path, name: str) -> Identity:
 
 
 def _prepare_root(cluster: Cluster) -> None:
+    load_kernel_modules()
     raise_inotify_limits()
     # _default: what no other folder names, so that images without a registry come from ours, too
     registries = [cluster.certs_d / name for name in (files.REGISTRY_NAME, "_default")]

@@ -7,8 +7,10 @@ from typing import Any
 
 from iris_devcluster.api import ApiError
 from iris_devcluster.cluster import Cluster
+from iris_devcluster.coreweave import service
 from iris_devcluster.identity import CONTROL_PLANE
 from iris_devcluster.machines.machine import ProcessState
+from iris_devcluster.registry import Registry, registry_folder
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,15 @@ class MachineStatus:
 
 
 @dataclass(frozen=True)
+class ServiceStatus:
+    """A program on this host that serves the cluster; pid 0 while it does not run. Its command starts it again."""
+
+    name: str
+    pid: int
+    about: str
+
+
+@dataclass(frozen=True)
 class ClusterStatus:
     """The whole cluster; `ok` when nothing needs `up`."""
 
@@ -38,6 +49,7 @@ class ClusterStatus:
     kubeconfig: str
     registry_address: str
     machines: list[MachineStatus]
+    services: list[ServiceStatus] = field(default_factory=list)
 
     @property
     def ok(self) -> bool:
@@ -57,6 +69,7 @@ def cluster_status(cluster: Cluster) -> ClusterStatus:
         kubeconfig=str(cluster.kubeconfig),
         registry_address=cluster.registry_address,
         machines=machines,
+        services=_services(cluster),
     )
 
 
@@ -104,3 +117,15 @@ def _not_ready(node: dict[str, Any] | None) -> str:
         if condition["type"] == "Ready":
             return "" if condition["status"] == "True" else str(condition.get("message", "not ready"))
     return "the kubelet has not reported yet"
+
+
+def _services(cluster: Cluster) -> list[ServiceStatus]:
+    """What runs on this host beside the machines; nothing that was never started."""
+    found = []
+    registry = Registry(cluster.registry_address, registry_folder())
+    if registry.log.exists():
+        found.append(ServiceStatus("registry", registry.pid() or 0, cluster.registry_address))
+    cloud = service.state(cluster.root)
+    if cloud.log.exists():
+        found.append(ServiceStatus("simulated CoreWeave", cloud.controller, str(cloud.log)))
+    return found

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from iris_devcluster import cgroups, linux, network, processes
+from iris_devcluster import cgroups, egress, linux, network, processes
 from iris_devcluster.errors import DevclusterError
 
 _ROUNDS = 10
@@ -14,12 +14,13 @@ _PATIENCE_SECONDS = 2.0
 
 
 def sweep(prefix: str, root: Path) -> None:
-    """Kill every process, then remove link, mounts and cgroups of the cluster `prefix`.
+    """Kill every process, then remove link, rules, mounts and cgroups of the cluster `prefix`.
 
     Raises DevclusterError naming whatever refuses to go.
     """
     _end_processes(prefix)
     network.remove_host_link(f"{prefix}-h")
+    egress.close_egress(prefix)
     _unmount_below(root)
     left = cgroups.remove(prefix)
     if left:

@@ -18,6 +18,8 @@ def print_status(status: ClusterStatus, console: Console | None = None) -> None:
         table.add_column(column, no_wrap=column != "LAST EXIT")
     for machine in status.machines:
         _add_machine(table, machine)
+    for one in status.services:
+        table.add_row(one.name, "", "", str(one.pid or "-"), "running" if one.pid else "stopped", "", one.about)
     out.print(f"Cluster {status.name} at {status.server}, KUBECONFIG={status.kubeconfig}\n", soft_wrap=True)
     out.print(table)
     for machine in status.machines:

@@ -62,19 +62,19 @@ def _files(identity: Identity, pki: Pki, record: NodeRecord, directory: Path) ->
     def config_for(pair: Pair) -> str:
         return kubeconfig.render(identity.name, identity.server, pki.ca.certificate, pair)
 
-    servers = nameservers()
+    servers, privileged = nameservers(), may_lower_oom_score()
     return {
         "/etc/hosts": files.hosts(identity, name, address),
         "/etc/resolv.conf": files.resolv_conf(servers),
-        "/etc/containerd/config.toml": files.containerd_config(snapshotter_for(directory), may_lower_oom_score()),
+        "/etc/containerd/config.toml": files.containerd_config(snapshotter_for(directory), privileged),
         "/etc/cni/net.d/10-iris.conflist": files.cni_config(identity.node_pod_range(record.index)),
         files.CA_CERTIFICATE: pki.ca.certificate.read_text(),
         files.KUBELET_CERTIFICATE: serving.certificate.read_text(),
         files.KUBELET_KEY: serving.key.read_text(),
         files.KUBELET_KUBECONFIG: config_for(client),
-        files.KUBELET_CONFIG: files.kubelet_config(identity, record.spec, servers),
+        files.KUBELET_CONFIG: files.kubelet_config(identity, record.spec, servers, privileged),
         files.PROXY_KUBECONFIG: config_for(proxy),
-        files.PROXY_CONFIG: files.proxy_config(identity, name),
+        files.PROXY_CONFIG: files.proxy_config(identity, name, privileged),
     }
 
 

@@ -24,6 +24,9 @@ PROXY_KUBECONFIG = "/etc/kubernetes/kube-proxy.kubeconfig"
 LEASE_SECONDS = 20
 """The kubelet renews four times as often; must stay below the control plane's node-monitor grace plus one period."""
 
+_OOM_SCORE = -999
+"""Upstream's default for kubelet and kube-proxy."""
+
 _UNUSED_PLUGINS = [
     "io.containerd.snapshotter.v1.blockfile",
     "io.containerd.snapshotter.v1.btrfs",
@@ -89,7 +92,7 @@ def cni_config(pod_range: str) -> str:
     return json.dumps({"cniVersion": "1.0.0", "name": "iris", "plugins": [bridge, portmap]}, indent=2)
 
 
-def kubelet_config(identity: Identity, spec: NodeSpec, nameservers: list[str]) -> str:
+def kubelet_config(identity: Identity, spec: NodeSpec, nameservers: list[str], may_lower_oom_score: bool = True) -> str:
     """KubeletConfiguration (JSON is YAML)."""
     config: dict[str, Any] = {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
@@ -117,13 +120,14 @@ def kubelet_config(identity: Identity, spec: NodeSpec, nameservers: list[str]) -
         "imageGCHighThresholdPercent": 100,
         "nodeLeaseDurationSeconds": LEASE_SECONDS,
         "serializeImagePulls": False,
+        "oomScoreAdj": _OOM_SCORE if may_lower_oom_score else 0,
         "volumePluginDir": "/var/lib/kubelet/volume-plugins",
         "enableProfilingHandler": False,
     }
     return json.dumps(config, indent=2)
 
 
-def proxy_config(identity: Identity, node: str) -> str:
+def proxy_config(identity: Identity, node: str, may_lower_oom_score: bool = True) -> str:
     """KubeProxyConfiguration (JSON is YAML)."""
     config = {
         "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
@@ -132,6 +136,7 @@ def proxy_config(identity: Identity, node: str) -> str:
         "clusterCIDR": identity.pod_range,
         "nodePortAddresses": ["primary"],
         "hostnameOverride": node,
+        "oomScoreAdj": _OOM_SCORE if may_lower_oom_score else 0,
         "clientConnection": {"kubeconfig": PROXY_KUBECONFIG},
         # conntrack's limits belong to the whole machine, not to this node's network namespace.
         "conntrack": {

@@ -10,6 +10,7 @@ import subprocess
 import time
 import urllib.request
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -74,6 +75,44 @@ def test_this_host_reaches_pods(pods: Cluster) -> None:
     address = pods.api.call("GET", f"{PODS}/web")["status"]["podIP"]
     with urllib.request.urlopen(f"http://{address}:8080/name", timeout=5) as answer:
         assert answer.read() == b"web\n"
+
+
+@pytest.fixture
+def outside() -> Iterator[str]:
+    """URL of a server beyond this host, which knows no way back to the cluster's addresses."""
+    server = subprocess.Popen(
+        ["unshare", "--net", "sh", "-c", "read go; ip link set lo up; exec /bin/busybox httpd -f -p 80 -h /etc"],
+        stdin=subprocess.PIPE,
+    )
+    link = f"out{server.pid}"
+    try:
+        eventually("a namespace of its own", lambda: network_of(server.pid) != network_of("self"), 5)
+        inside = ["nsenter", f"--net=/proc/{server.pid}/ns/net"]
+        for argv in (
+            ["ip", "link", "add", link, "type", "veth", "peer", "name", "eth0", "netns", str(server.pid)],
+            ["ip", "address", "add", "198.51.100.1/30", "dev", link],
+            ["ip", "link", "set", link, "up"],
+            [*inside, "ip", "address", "add", "198.51.100.2/30", "dev", "eth0"],
+            [*inside, "ip", "link", "set", "eth0", "up"],
+        ):
+            subprocess.run(argv, check=True)
+        Path(f"/proc/sys/net/ipv4/conf/{link}/forwarding").write_text("1")  # as the uplink's is
+        assert server.stdin is not None
+        server.stdin.close()
+        yield "http://198.51.100.2"
+    finally:
+        server.kill()
+        server.wait()
+        eventually("no link", lambda: not Path(f"/sys/class/net/{link}").exists(), 10)
+
+
+def network_of(pid: int | str) -> Path:
+    return Path(f"/proc/{pid}/ns/net").readlink()
+
+
+def test_pods_reach_the_world_behind_this_hosts_address(pods: Cluster, outside: str) -> None:
+    hostname = Path("/etc/hostname").read_text().strip()
+    eventually("an answer from outside", lambda: ask(pods, "client", f"{outside}/hostname") == hostname, 10)
 
 
 def test_logs_exec_and_port_forward(pods: Cluster) -> None:
