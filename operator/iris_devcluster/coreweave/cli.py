@@ -21,6 +21,8 @@ from iris_devcluster.nodes import Cluster
 
 T = TypeVar("T")
 
+_LEAST_WIDTH = 150  # a line that wraps is better than a column cut short
+
 
 @click.group()
 def cloud() -> None:
@@ -53,7 +55,7 @@ def status(place: Place, output: str) -> None:
     elif output == "yaml":
         click.echo(yaml.safe_dump(data, sort_keys=False), nl=False)
     else:
-        report.show(data, Console())
+        report.show(data, Console(width=max(_LEAST_WIDTH, Console().width)))
 
 
 @cloud.command()

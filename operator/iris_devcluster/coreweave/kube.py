@@ -25,7 +25,7 @@ _APPLY = "application/apply-patch+yaml"  # JSON is YAML
 _TIMEOUT = aiohttp.ClientTimeout(total=30, sock_connect=5)
 _WATCH_SECONDS = 300
 _CLOSE_SECONDS = 0.05
-_WATCH_SILENCE_SECONDS = 90  # bookmarks come about once a minute
+_WATCH_SILENCE_SECONDS = 90  # bookmarks come about once a minute when anything changes; a stalled watch is silent
 MANAGER = "coreweave-simulator"
 
 
@@ -182,7 +182,9 @@ class KubeClient:
                     raise KubeError(answer.status, f"watch {path}: {answer.status} {_message(await answer.read())}")
                 async for event in _events(answer.content):
                     yield event
-        except (aiohttp.ClientError, TimeoutError) as error:
+        except TimeoutError:
+            return  # silent for too long: whoever watches lists again, and lost nothing
+        except aiohttp.ClientError as error:
             raise KubeError(0, f"the watch of {path} broke: {error or type(error).__name__}") from error
 
 

@@ -16,10 +16,12 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from iris_devcluster import processes
 from iris_devcluster.errors import DevclusterError
 
 _RESTART_SECONDS = 1.0
-_START_SECONDS = 20.0
+_START_SECONDS = 30.0
+_LOCK_SECONDS = 5.0  # by then the keeper has the lock, unless it died
 _STOP_SECONDS = 30.0
 
 
@@ -41,11 +43,16 @@ def state(root: Path) -> State:
     log = _folder(root) / "controller.log"
     if not _locked(root):
         return State(0, 0, log)
+    pids = _pids(root)
+    return State(pids.get("keeper", 0), pids.get("controller", 0), log)
+
+
+def _pids(root: Path) -> dict[str, int]:
     try:
-        pids = json.loads((_folder(root) / "pids.json").read_text())
+        found: dict[str, int] = json.loads((_folder(root) / "pids.json").read_text())
     except (FileNotFoundError, ValueError):
-        pids = {}
-    return State(int(pids.get("keeper", 0)), int(pids.get("controller", 0)), log)
+        return {}
+    return found
 
 
 def start(root: Path, environment: dict[str, str]) -> State:
@@ -61,18 +68,20 @@ def start(root: Path, environment: dict[str, str]) -> State:
     ready = folder / "ready"
     ready.unlink(missing_ok=True)
     with (folder / "controller.log").open("ab") as log:
-        keeper = subprocess.Popen(
-            [sys.executable, "-m", "iris_devcluster.coreweave.service", str(root.resolve())],
+        # setsid forks: nobody here has to wait for a process that outlives us.
+        subprocess.run(
+            ["setsid", "--fork", sys.executable, "-m", "iris_devcluster.coreweave.service", str(root.resolve())],
+            check=True,
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
             cwd="/",
             env={**os.environ, **environment, "PYTHONUNBUFFERED": "1"},
-            start_new_session=True,
         )
-    end = time.monotonic() + _START_SECONDS
+    began = time.monotonic()
     while not ready.exists():
-        if keeper.poll() is not None or time.monotonic() > end:
+        waited = time.monotonic() - began
+        if waited > _START_SECONDS or (waited > _LOCK_SECONDS and not _locked(root)):
             raise DevclusterError(f"the simulated CoreWeave does not come up: {_tail(folder / 'controller.log')}")
         time.sleep(0.05)
     return state(root)
@@ -108,7 +117,23 @@ def keep(root: Path) -> int:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return 0
+        _outlive_predecessor(root)
         return _Keeper(root).run()
+
+
+def _outlive_predecessor(root: Path) -> None:
+    """The controller of a keeper that was killed leaves by itself soon; until it has, there must be no other."""
+    pid = _pids(root).get("controller", 0)
+    if pid and b"iris_devcluster.coreweave.controller" in _command_line(pid):
+        for left in processes.wait_gone([pid], _STOP_SECONDS):
+            _signal(left, signal.SIGKILL)
+
+
+def _command_line(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
 
 
 class _Keeper:

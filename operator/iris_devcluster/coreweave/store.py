@@ -36,7 +36,8 @@ class Document:
     def to_data(self) -> dict[str, str]:
         """The ConfigMap's `data`; raises SettingsError before anything wrong is written."""
         parse(self.settings)
-        data = {KEY: yaml.safe_dump(self.settings, sort_keys=True)} if self.settings else {}
+        settings = {key: value for key, value in self.settings.items() if value != {}}
+        data = {KEY: yaml.safe_dump(settings, sort_keys=True)} if settings else {}
         return data | {f"refuse-{key}": ",".join(sorted(names)) for key, names in self.refusals.items() if names}
 
     def layer(self, key: str, name: str = "") -> dict[str, Any]:

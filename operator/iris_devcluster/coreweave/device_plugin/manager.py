@@ -16,7 +16,7 @@ from iris_devcluster.coreweave.plan import DeviceOffer
 
 log = logging.getLogger(__name__)
 
-_RETRY_SECONDS = 0.5
+_RETRY_SECONDS = 0.2  # a kubelet counts at once what registers before it is Ready, else 10 s later
 
 
 @dataclass
@@ -71,9 +71,11 @@ async def _keep(plugin: DevicePlugin, what: str) -> None:
             await plugin.serve()
         except FileNotFoundError:
             log.debug("%s: no kubelet yet", what)
-        except (OSError, RuntimeError, grpc.aio.AioRpcError) as error:
+        except grpc.aio.AioRpcError as error:
+            log.info("%s: not registered, trying again: %s", what, error.details())
+        except (OSError, RuntimeError) as error:
             # RuntimeError is how grpc says that it could not bind.
-            log.info("%s: not registered, trying again: %s", what, error)
+            log.info("%s: not served, trying again: %s", what, error)
         await asyncio.sleep(_RETRY_SECONDS)
 
 

@@ -33,7 +33,7 @@ def make_plan(snapshot: Snapshot, now: datetime) -> Plan:
         records=(*records.values(), *assigned.values()),
         steps=steps,
         node_patches=tuple(_patches(after, pools)),
-        devices=_devices(after),
+        devices=_devices(after, now),
         statuses={
             pool.name: statuses[pool.name]
             for pool in snapshot.pools
@@ -109,13 +109,15 @@ def _missing(wanted: Labels, there: Labels) -> dict[str, str]:
     return {key: value for key, value in wanted.items() if there.get(key) != value}
 
 
-def _devices(snapshot: Snapshot) -> dict[str, DeviceOffer]:
-    """For every machine that has power or is about to."""
-    return {
-        machine.name: offer_of(machine, snapshot)
-        for machine in snapshot.machines.values()
-        if not machine.releasing and machine.name in snapshot.running and machine.power is not Power.OFF
-    }
+def _devices(snapshot: Snapshot, now: datetime) -> dict[str, DeviceOffer]:
+    """For every machine that has power or gets it now: a plugin that waits for its kubelet is counted at once."""
+    found = {}
+    for machine in snapshot.machines.values():
+        step = step_for(machine, snapshot, now)
+        powered = machine.power is not Power.OFF and machine.name in snapshot.running
+        if not machine.releasing and (powered or (step is not None and step[0] is StepKind.BOOT)):
+            found[machine.name] = offer_of(machine, snapshot)
+    return found
 
 
 def _machines(pool: Pool, snapshot: Snapshot) -> list[Machine]:

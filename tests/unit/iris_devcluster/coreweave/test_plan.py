@@ -130,7 +130,13 @@ def test_devices(kind: str, rules: dict[str, Any], offer: DeviceOffer) -> None:
 
 
 def test_a_node_without_power_offers_no_devices() -> None:
-    assert make_plan(snapshot([POOL], [machine("a", POOL, power=Power.OFF)]), NOW).devices == {}
+    off = {"nodes": {"a": {"power": "off"}}}
+    assert make_plan(snapshot([POOL], [machine("a", POOL, power=Power.OFF)], settings=off), NOW).devices == {}
+
+
+def test_plugins_wait_for_a_node_that_boots() -> None:
+    booting = machine("a", POOL, power=Power.OFF, registered=False)
+    assert set(make_plan(snapshot([POOL], [booting], busy=frozenset({"a"})), NOW).devices) == {"a"}
 
 
 def scaled(**values: Any) -> Snapshot:
