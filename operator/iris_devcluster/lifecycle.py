@@ -11,7 +11,7 @@ from pathlib import Path
 from iris_devcluster import network
 from iris_devcluster.binaries.locate import binaries_folder
 from iris_devcluster.cluster import Cluster
-from iris_devcluster.control_plane.dns import apply_service
+from iris_devcluster.control_plane import dns
 from iris_devcluster.control_plane.start import start_control_plane
 from iris_devcluster.egress import open_egress
 from iris_devcluster.errors import ClusterNotFoundError, DevclusterError
@@ -41,13 +41,14 @@ def up(root: Path, name: str, progress: Progress) -> Cluster:
         open_egress(cluster.identity)
         explain = _explain_control_plane(cluster)
         wait_until(cluster.api.ready, "the API server to answer", step, explain)
-        apply_service(cluster.api, cluster.identity)
+        dns.apply_service(cluster.api, cluster.identity)
         # Without it no Pod is admitted; the controller-manager makes it a moment after its own start.
         account = "/api/v1/namespaces/default/serviceaccounts/default"
         wait_until(lambda: cluster.api.exists(account), "the first service account", step, explain)
     with progress.step(f"Node {SYSTEM_NODE.name}") as step:
         _power_nodes(cluster)
         wait_ready(cluster, SYSTEM_NODE.name, step)
+        wait_until(lambda: dns.answers(cluster.identity), "cluster DNS", step, explain)
     return cluster
 
 

@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 from iris_devcluster.errors import DevclusterError
+from iris_devcluster.node.pause import BUSYBOX, is_static
 from iris_devcluster.progress import Progress, Step
 
 _PROGRAMS = {
@@ -21,10 +22,7 @@ _PROGRAMS = {
 }
 """Program -> Debian package."""
 
-_FILES = {
-    Path("/usr/lib/cni/bridge"): "containernetworking-plugins",
-    Path("/bin/busybox"): "busybox-static",
-}
+CNI_BRIDGE = Path("/usr/lib/cni/bridge")
 _SBIN = "/usr/local/sbin:/usr/sbin:/sbin"
 
 
@@ -32,7 +30,10 @@ def missing_packages() -> list[str]:
     """Names of packages to install; looks at the programs, so that other ways of installing them count too."""
     path = f"{os.environ.get('PATH', '')}:{_SBIN}"
     lacking = {package for program, package in _PROGRAMS.items() if not shutil.which(program, path=path)}
-    lacking |= {package for file, package in _FILES.items() if not file.exists()}
+    if not CNI_BRIDGE.exists():
+        lacking.add("containernetworking-plugins")
+    if not is_static(BUSYBOX):
+        lacking.add("busybox-static")
     return sorted(lacking)
 
 

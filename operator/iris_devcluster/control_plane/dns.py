@@ -5,6 +5,7 @@ A Pod would need a node and an image first; so every node has DNS from its first
 
 from __future__ import annotations
 
+import urllib.request
 from typing import Any
 
 from iris_devcluster.api import Api
@@ -21,7 +22,7 @@ def corefile(identity: Identity, kubeconfig: str, nameservers: list[str]) -> str
         f"    bind {identity.control_plane_address}\n"
         "    kubernetes cluster.local in-addr.arpa ip6.arpa {\n"
         f"        endpoint {identity.server}\n"
-        f"        kubeconfig {kubeconfig}\n"
+        f'        kubeconfig "{kubeconfig}"\n'
         "        pods insecure\n"
         "        fallthrough in-addr.arpa ip6.arpa\n"
         "        ttl 5\n"
@@ -31,6 +32,15 @@ def corefile(identity: Identity, kubeconfig: str, nameservers: list[str]) -> str
         "    loadbalance\n"
         "}\n"
     )
+
+
+def answers(identity: Identity) -> bool:
+    """Whether CoreDNS has read the cluster's Services."""
+    try:
+        with urllib.request.urlopen(f"http://{identity.control_plane_address}:8181/ready", timeout=2):
+            return True
+    except OSError:
+        return False
 
 
 def apply_service(api: Api, identity: Identity) -> None:

@@ -34,7 +34,8 @@ def start_control_plane(cluster: Cluster, binaries: Path) -> bool:
     for process in programs(identity, cluster.pki, binaries, configs):
         process.env["PATH"] = path
         process.save(folder / "processes")
-    description = Description(cgroup=machine.cgroup, hostname=CONTROL_PLANE, sysctls=_SYSCTLS)
+    root = str(cluster.root)
+    description = Description(machine.cgroup, CONTROL_PLANE, binds={root: root}, sysctls=_SYSCTLS)
     machine.start(description, lambda pid: network.connect_control_plane(identity, pid))
     return True
 

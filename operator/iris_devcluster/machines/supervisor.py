@@ -11,6 +11,7 @@ import os
 import signal
 import socket
 import time
+import traceback
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,7 +54,11 @@ class Supervisor:
         """Until SIGTERM; as PID 1 its return ends every process of the machine."""
         signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
         while True:
-            self.step(time.monotonic())
+            try:
+                self.step(time.monotonic())
+            except (OSError, ValueError, TypeError):
+                # A full disk or a broken file in the folder must not take the machine down; it is in supervisor.log.
+                traceback.print_exc()
             got = signal.sigtimedwait(_SIGNALS, self._patience())
             if got is not None and got.si_signo == signal.SIGTERM:
                 return

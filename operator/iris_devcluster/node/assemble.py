@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -37,9 +38,11 @@ _SYSCTLS = {
 
 def description(identity: Identity, pki: Pki, record: NodeRecord, directory: Path) -> Description:
     """The machine of a node; makes the directories it needs."""
-    binds = {inside: directory / folder for inside, folder in _BINDS.items()}
-    for outside in binds.values():
+    own = {inside: directory / folder for inside, folder in _BINDS.items()}
+    for outside in own.values():
         outside.mkdir(parents=True, exist_ok=True)
+    # The root at its own path first: below /var or /run it would be out of the machine's sight.
+    binds = {str(identity.root): identity.root, **own}
     binds["/etc/containerd/certs.d"] = identity.root / "certs.d"
     binds["/run/iris/images"] = identity.root / "images"
     return Description(
@@ -81,7 +84,7 @@ def _files(identity: Identity, pki: Pki, record: NodeRecord, directory: Path) ->
 def programs(identity: Identity, record: NodeRecord, binaries: Path, path: str) -> list[Process]:
     """What runs on the node; `path` is PATH there, in front of which the binaries' folder goes."""
     env = {"PATH": f"{binaries}:{path}"}
-    ctr = f"{binaries}/ctr -a {files.CONTAINERD_SOCKET} -n k8s.io images import"
+    ctr = f"{shlex.quote(str(binaries / 'ctr'))} -a {files.CONTAINERD_SOCKET} -n k8s.io images import"
     load = f'for each in /run/iris/images/*.tar; do {ctr} "$each" || exit 1; done; touch {_IMPORTED}'
     return [
         Process("containerd", (str(binaries / "containerd"), "--log-level=warn"), env),

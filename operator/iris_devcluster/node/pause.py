@@ -10,20 +10,20 @@ from pathlib import Path
 
 from iris_devcluster.errors import DevclusterError
 
-_BUSYBOX = Path("/bin/busybox")
+BUSYBOX = Path("/bin/busybox")
 _TAR = "application/vnd.oci.image.layer.v1.tar"
 _CONFIG = "application/vnd.oci.image.config.v1+json"
 _MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 
 
-def write_pause_archive(path: Path, reference: str, binary: Path = _BUSYBOX) -> None:
+def write_pause_archive(path: Path, reference: str, binary: Path = BUSYBOX) -> None:
     """Write the archive to `path` unless it is there; the same bytes for the same binary.
 
     Raises DevclusterError when the binary is missing or needs a dynamic loader.
     """
     if path.exists():
         return
-    if not binary.exists() or b"/ld-linux" in binary.read_bytes()[:4096]:
+    if not is_static(binary):
         raise DevclusterError(f"{binary} is not a static busybox; install busybox-static (iris-devcluster setup)")
     layer = _tar([("busybox", binary.read_bytes(), 0o755)])
     config = _json(
@@ -49,6 +49,11 @@ def write_pause_archive(path: Path, reference: str, binary: Path = _BUSYBOX) -> 
     partial = path.with_suffix(".part")
     partial.write_bytes(_tar([layout, *blobs, ("index.json", index, 0o644)]))
     partial.replace(path)
+
+
+def is_static(binary: Path) -> bool:
+    """Whether the program is there and needs no dynamic loader, which its image would lack."""
+    return binary.exists() and b"/ld-linux" not in binary.read_bytes()[:4096]
 
 
 def _tar(files: list[tuple[str, bytes, int]]) -> bytes:

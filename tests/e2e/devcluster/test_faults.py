@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -123,6 +124,19 @@ def test_up_boots_a_node_that_died_but_not_one_that_was_switched_off(own_cluster
     repaired = own_cluster()
     eventually("died is Ready", lambda: node_ready(repaired, "died") == "True", 20)
     assert repaired.machine("switched-off").pid() is None
+
+
+def test_a_root_below_var_works() -> None:
+    """Machines have a /var of their own; their cluster's directory must show through."""
+    root = Path(tempfile.mkdtemp(dir="/var/tmp", prefix="iris devcluster ")) / "root"
+    try:
+        cluster = lifecycle.up(root, "own", Progress())
+        run_pod(cluster, busybox_pod("one", "system-0", "echo here; exec /busybox sleep 3600"))
+        assert kubectl(cluster, "logs", "one") == "here\n"
+        assert cluster_status(cluster).ok
+    finally:
+        lifecycle.down(root, "own", Progress())
+    root.parent.rmdir()
 
 
 def test_a_second_up_changes_nothing(own_cluster: Callable[[], Cluster]) -> None:

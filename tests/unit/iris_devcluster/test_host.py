@@ -38,6 +38,13 @@ def test_missing_packages_without_apt_are_named(monkeypatch: pytest.MonkeyPatch)
         packages.ensure_packages(Progress())
 
 
+def test_a_dynamic_busybox_counts_as_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dynamic = tmp_path / "busybox"
+    dynamic.write_bytes(b"ELF /lib64/ld-linux-x86-64.so.2")
+    monkeypatch.setattr("iris_devcluster.packages.BUSYBOX", dynamic)
+    assert "busybox-static" in packages.missing_packages()
+
+
 def test_processes_are_found_by_their_mark() -> None:
     env = {**os.environ, processes.CLUSTER_MARK: "iris-test99", processes.MACHINE_MARK: "n"}
     child = subprocess.Popen(["sleep", "60"], env=env)
