@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from datetime import UTC, datetime
 
 from iris_runtimes.errors import CommandNotFound, ImageNotFound, RuntimeUnavailable, SandboxNotFound
@@ -40,6 +40,7 @@ class FakeRuntime:
         self.ignores_sigterm: set[str] = set()
         self.available = True
         self.context = PodContext(CgroupParent("/kubepods/pod-fake"))
+        self._changed = asyncio.Event()
         self._subscribers: set[asyncio.Queue[Exited | None]] = set()
 
     def _check(self) -> None:
@@ -49,16 +50,20 @@ class FakeRuntime:
     def break_down(self) -> None:
         """Stop answering; event streams end."""
         self.available = False
-        for queue in self._subscribers:
-            queue.put_nowait(None)
+        self._tell(None)
 
     def finish(self, sandbox_id: str, code: int = 0, *, oom_killed: bool = False) -> None:
         """Let the command end."""
         before = self.sandboxes[sandbox_id]
         ended = Exit(code, datetime.now(UTC), oom_killed)
         self.sandboxes[sandbox_id] = Sandbox(before.id, before.labels, SandboxState.EXITED, 0, ended)
+        self._tell(Exited(sandbox_id))
+
+    def _tell(self, event: Exited | None) -> None:
         for queue in self._subscribers:
-            queue.put_nowait(Exited(sandbox_id))
+            queue.put_nowait(event)
+        self._changed.set()
+        self._changed = asyncio.Event()
 
     async def version(self) -> RuntimeVersion:
         self._check()
@@ -107,6 +112,11 @@ class FakeRuntime:
             raise SandboxNotFound(f"no sandbox {sandbox_id}")
         return self.sandboxes[sandbox_id]
 
+    async def wait(self, sandbox_id: str) -> Exit:
+        while (found := await self.get(sandbox_id)).exit is None:
+            await self._changed.wait()
+        return found.exit
+
     async def signal(self, sandbox_id: str, signal: int, *, everyone: bool = False) -> None:
         sandbox = await self.get(sandbox_id)
         self.signals.append((sandbox_id, signal))
@@ -115,13 +125,18 @@ class FakeRuntime:
 
     async def remove(self, sandbox_id: str) -> None:
         self._check()
-        self.sandboxes.pop(sandbox_id, None)
+        sandbox = self.sandboxes.pop(sandbox_id, None)
+        if sandbox is not None and sandbox.state is SandboxState.RUNNING:
+            self._tell(Exited(sandbox_id))
 
-    async def events(self) -> AsyncIterator[Exited]:
+    async def events(self) -> AsyncGenerator[Exited, None]:
         self._check()
         queue: asyncio.Queue[Exited | None] = asyncio.Queue()
         self._subscribers.add(queue)
         try:
+            for one in list(self.sandboxes.values()):
+                if one.exit is not None:
+                    yield Exited(one.id)
             while True:
                 event = await queue.get()
                 if event is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -115,17 +115,22 @@ class SandboxSpec:
 
 @dataclass(frozen=True)
 class Exit:
-    """How a command ended. `exit_code` is 128 plus the signal's number when a signal ended it."""
+    """How a command ended. `exit_code` is 128 plus the signal's number when a signal ended it.
+
+    `lost`: nobody saw it end (its shim was killed, the node rebooted, it ended while the runtime was away). Then
+    `exit_code` is 255 and `exited_at` its last sign of life: the platform's fault, not the command's.
+    """
 
     exit_code: int
     exited_at: datetime
     oom_killed: bool = False
     memory_peak_bytes: int | None = None
+    lost: bool = False
 
 
 @dataclass(frozen=True)
 class Sandbox:
-    """A sandbox as observed. `exit` only when EXITED."""
+    """A sandbox as observed. `exit` only when EXITED; from `list` it lacks the memory's facts, ask `get` for those."""
 
     id: str
     labels: Mapping[str, str]
@@ -174,6 +179,10 @@ class Runtime(Protocol):
         """One sandbox, with how it ended."""
         ...
 
+    async def wait(self, sandbox_id: str) -> Exit:
+        """How its command ended, once it has. SandboxNotFound when it is gone or was never started."""
+        ...
+
     async def signal(self, sandbox_id: str, signal: int, *, everyone: bool = False) -> None:
         """Signal the command, or every process of the sandbox. One that has exited is no error."""
         ...
@@ -182,8 +191,11 @@ class Runtime(Protocol):
         """Kill what runs and remove everything but the log. Done already is success, from any half-made state."""
         ...
 
-    def events(self) -> AsyncIterator[Exited]:
-        """Exits from now on. Ends with RuntimeUnavailable; then list, and subscribe again."""
+    def events(self) -> AsyncGenerator[Exited, None]:
+        """Exits: of the sandboxes that have ended already, then as they come; none is missed, some may come twice.
+
+        Ends with RuntimeUnavailable; then subscribe again.
+        """
         ...
 
     async def close(self) -> None:

@@ -15,31 +15,17 @@ SpecMaker = Callable[..., SandboxSpec]
 
 
 async def ended(runtime: Runtime, sandbox_id: str) -> Exit:
-    """Wait for the exit, by the event stream, with a look first."""
+    """How it ended, once it has."""
     async with asyncio.timeout(30):
-        async with contextlib.aclosing(_looks(runtime, sandbox_id)) as looks:
-            async for _ in looks:
-                found = await runtime.get(sandbox_id)
-                if found.exit is not None:
-                    return found.exit
-    raise AssertionError("unreachable")
+        return await runtime.wait(sandbox_id)
 
 
-async def _looks(runtime: Runtime, sandbox_id: str):  # type: ignore[no-untyped-def]
-    events = runtime.events()
-    pending = asyncio.ensure_future(anext(events))
-    try:
-        await asyncio.sleep(0.05)
-        yield None
-        while True:
-            event = await pending
+async def told_of(runtime: Runtime, sandbox_id: str) -> None:
+    """Wait for the exit by the event stream alone."""
+    async with asyncio.timeout(30), contextlib.aclosing(runtime.events()) as events:
+        async for event in events:
             if event.id == sandbox_id:
-                yield None
-            pending = asyncio.ensure_future(anext(events))
-    finally:
-        pending.cancel()
-        await asyncio.gather(pending, return_exceptions=True)
-        await events.aclose()  # type: ignore[attr-defined]
+                return
 
 
 class RuntimeContract:
@@ -64,6 +50,27 @@ class RuntimeContract:
         await runtime.start(spec)
         found = await ended(runtime, spec.id)
         assert (found.exit_code, found.oom_killed) == (1, False)
+
+    async def test_waiting_for_nothing_is_an_error(self, runtime: Runtime) -> None:
+        with pytest.raises(SandboxNotFound):
+            await runtime.wait("task-never-made-1")
+
+    async def test_events_tell_of_an_exit_to_come(self, runtime: Runtime, make_spec: SpecMaker) -> None:
+        spec = make_spec("ahead", ["sleep", "1000"])
+        await runtime.pull(spec.image)
+        await runtime.start(spec)
+        told = asyncio.create_task(told_of(runtime, spec.id))
+        await asyncio.sleep(0.2)
+        assert not told.done()
+        await runtime.signal(spec.id, 9)
+        await told
+
+    async def test_events_tell_of_an_exit_before_them(self, runtime: Runtime, make_spec: SpecMaker) -> None:
+        spec = make_spec("before", ["true"])
+        await runtime.pull(spec.image)
+        await runtime.start(spec)
+        await ended(runtime, spec.id)
+        await told_of(runtime, spec.id)
 
     async def test_start_is_idempotent(self, runtime: Runtime, make_spec: SpecMaker) -> None:
         spec = make_spec("twice", ["sleep", "1000"])

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
-from datetime import UTC, datetime
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import grpc
@@ -19,33 +20,31 @@ from google.protobuf.empty_pb2 import Empty
 from iris_runtimes.containerd.channel import (
     call_options,
     in_namespace,
+    is_not_found,
     open_channel,
-    translate,
     translated,
     unless_gone,
 )
+from iris_runtimes.containerd.events import exits
 from iris_runtimes.containerd.exits import memory_facts
-from iris_runtimes.containerd.image_config import Accounts, User, needs_accounts, resolve_user
-from iris_runtimes.containerd.images import SNAPSHOTTER, Images
+from iris_runtimes.containerd.image_config import Accounts, ImageConfig, User, needs_accounts, resolve_user
+from iris_runtimes.containerd.images import HOSTS_DIR, SNAPSHOTTER, Images
+from iris_runtimes.containerd.observe import Observer
 from iris_runtimes.containerd.oci_spec import SPEC_TYPE, build_spec, look_at_device
 from iris_runtimes.containerd.pod_context import read_pod_context
 from iris_runtimes.containerd.proto import (
     containers_pb2,
     containers_pb2_grpc,
-    events_service_pb2,
-    events_service_pb2_grpc,
-    process_pb2,
     runc_pb2,
     snapshots_pb2,
     snapshots_pb2_grpc,
-    task_events_pb2,
     tasks_pb2,
     tasks_pb2_grpc,
     types_pb2,
     version_pb2_grpc,
 )
 from iris_runtimes.containerd.start_errors import start_error
-from iris_runtimes.errors import RuntimeUnavailable, SandboxNotFound
+from iris_runtimes.errors import NodeFault, RuntimeFault, RuntimeUnavailable, SandboxNotFound
 from iris_runtimes.protocol import (
     Credentials,
     Exit,
@@ -69,15 +68,21 @@ _KILL_SECONDS = 10.0
 class ContainerdRuntime:
     """Satisfies protocol.Runtime."""
 
-    def __init__(self, socket: str = DEFAULT_SOCKET, namespace: str = NAMESPACE, default_registry: str = "") -> None:
+    def __init__(
+        self,
+        socket: str = DEFAULT_SOCKET,
+        namespace: str = NAMESPACE,
+        default_registry: str = "",
+        hosts_dir: str = HOSTS_DIR,
+    ) -> None:
         self._channel = open_channel(socket)
         self._namespace = namespace
         self._call = call_options(namespace)
-        self._images = Images(self._channel, namespace, default_registry)
+        self._images = Images(self._channel, namespace, default_registry, hosts_dir)
+        self._observer = Observer(self._channel, namespace)
         self._containers = containers_pb2_grpc.ContainersStub(self._channel)
         self._tasks = tasks_pb2_grpc.TasksStub(self._channel)
         self._snapshots = snapshots_pb2_grpc.SnapshotsStub(self._channel)
-        self._events = events_service_pb2_grpc.EventsStub(self._channel)
         self._version = version_pb2_grpc.VersionStub(self._channel)
         self._cgroup_v2 = Path("/sys/fs/cgroup/cgroup.controllers").exists()
 
@@ -106,45 +111,51 @@ class ContainerdRuntime:
         return await self._images.pull(reference, policy, credentials, on_progress)
 
     async def start(self, spec: SandboxSpec) -> Sandbox:
-        existing = await self._observe(spec.id)
+        async with translated():
+            existing = await self._observer.one(spec.id)
         if existing is not None and existing.state is not SandboxState.CREATED:
             return existing
         config = await self._images.config(spec.image)
-        accounts = await self._images.accounts(config) if needs_accounts(config.user) else Accounts()
-        user = resolve_user(config.user, accounts) if spec.user is None else User(spec.user)
-        if spec.group is not None:
-            user = User(user.uid, spec.group, user.additional_gids)
+        user = await self._user(spec, config)
         devices = [look_at_device(device) for device in spec.devices]
         body = build_spec(spec, config, user, devices, cgroup_v2=self._cgroup_v2)
         await asyncio.to_thread(spec.log_path.parent.mkdir, parents=True, exist_ok=True)
-        try:
-            await self._create_container(spec, body)
-            mounts = await self._prepare(spec.id, config.chain_id)
-            return await self._run(spec, mounts)
-        except grpc.aio.AioRpcError as error:
-            failure = start_error(error, body["process"]["args"][0], spec.image)
-            if not isinstance(failure, RuntimeUnavailable):
-                await self.remove(spec.id)
-            raise failure from error
+        with self._observer.busy(spec.id):
+            try:
+                await self._create_container(spec, body)
+                mounts = await self._prepare(spec.id, config)
+                return await self._run(spec, mounts)
+            except grpc.aio.AioRpcError as error:
+                failure = start_error(error, body["process"]["args"][0], spec.image)
+                if not isinstance(failure, RuntimeUnavailable):
+                    with suppress(RuntimeFault):  # why the start failed matters more; the caller removes it again
+                        await self.remove(spec.id)
+                raise failure from error
 
     async def list(self) -> list[Sandbox]:
         async with translated():
-            containers, tasks = await asyncio.gather(
-                self._containers.List(containers_pb2.ListContainersRequest(), **self._call),
-                self._tasks.List(tasks_pb2.ListTasksRequest(), **self._call),
-            )
-        processes = {process.id: process for process in tasks.tasks}
-        return [_sandbox(one.id, dict(one.labels), processes.get(one.id)) for one in containers.containers]
+            return await self._observer.all()
 
     async def get(self, sandbox_id: str) -> Sandbox:
-        found = await self._observe(sandbox_id)
+        async with translated():
+            found = await self._observer.one(sandbox_id)
         if found is None:
             raise SandboxNotFound(f"no sandbox {sandbox_id}")
-        if found.exit is None or found.exit.exit_code == 0:
+        if found.exit is None or found.exit.exit_code == 0 or found.exit.lost:
             return found
         kills, peak = await self._memory(sandbox_id)
-        ended = Exit(found.exit.exit_code, found.exit.exited_at, kills > 0, peak)
-        return Sandbox(found.id, found.labels, found.state, found.pid, ended)
+        return replace(found, exit=replace(found.exit, oom_killed=kills > 0, memory_peak_bytes=peak))
+
+    async def wait(self, sandbox_id: str) -> Exit:
+        while True:
+            found = await self.get(sandbox_id)
+            if found.exit is not None:
+                return found.exit
+            if found.state is SandboxState.CREATED:
+                raise SandboxNotFound(f"sandbox {sandbox_id} was never started")
+            request = tasks_pb2.WaitRequest(container_id=sandbox_id)
+            async with translated():
+                await unless_gone(self._tasks.Wait(request, metadata=in_namespace(self._namespace)))
 
     async def signal(self, sandbox_id: str, signal: int, *, everyone: bool = False) -> None:
         request = tasks_pb2.KillRequest(container_id=sandbox_id, signal=signal, all=everyone)
@@ -156,36 +167,31 @@ class ContainerdRuntime:
                     raise
 
     async def remove(self, sandbox_id: str) -> None:
-        async with translated():
-            await self._delete_task(sandbox_id)
-            await unless_gone(
-                self._containers.Delete(containers_pb2.DeleteContainerRequest(id=sandbox_id), **self._call)
-            )
-            # The collector may have been quicker: gone is success.
-            request = snapshots_pb2.RemoveSnapshotRequest(snapshotter=SNAPSHOTTER, key=sandbox_id)
-            await unless_gone(self._snapshots.Remove(request, **self._call))
+        with self._observer.busy(sandbox_id):
+            async with translated():
+                await self._delete_task(sandbox_id)
+                request = containers_pb2.DeleteContainerRequest(id=sandbox_id)
+                await unless_gone(self._containers.Delete(request, **self._call))
+                # The collector may have been quicker: gone is success.
+                snapshot = snapshots_pb2.RemoveSnapshotRequest(snapshotter=SNAPSHOTTER, key=sandbox_id)
+                await unless_gone(self._snapshots.Remove(snapshot, **self._call))
 
-    async def events(self) -> AsyncIterator[Exited]:
-        request = events_service_pb2.SubscribeRequest(filters=[f'topic=="/tasks/exit",namespace=="{self._namespace}"'])
-        try:
-            async for envelope in self._events.Subscribe(request, metadata=in_namespace(self._namespace)):
-                event = task_events_pb2.TaskExit()
-                event.ParseFromString(envelope.event.value)
-                if event.id == event.container_id:  # not an exec's
-                    yield Exited(event.container_id)
-        except grpc.aio.AioRpcError as error:
-            raise translate(error) from error
-        raise RuntimeUnavailable("containerd closed its event stream")
+    async def events(self) -> AsyncGenerator[Exited, None]:
+        async with aclosing(exits(self._channel, self._namespace)) as ids:
+            async for one in ids:
+                if one is not None:
+                    yield Exited(one)
+                    continue
+                for sandbox in await self.list():
+                    if sandbox.exit is not None:
+                        yield Exited(sandbox.id)
 
-    async def _observe(self, sandbox_id: str) -> Sandbox | None:
-        async with translated():
-            found = await unless_gone(
-                self._containers.Get(containers_pb2.GetContainerRequest(id=sandbox_id), **self._call)
-            )
-            if found is None:
-                return None
-            task = await unless_gone(self._tasks.Get(tasks_pb2.GetRequest(container_id=sandbox_id), **self._call))
-        return _sandbox(sandbox_id, dict(found.container.labels), task.process if task is not None else None)
+    async def _user(self, spec: SandboxSpec, config: ImageConfig) -> User:
+        if spec.user is not None:
+            return User(spec.user, spec.group or 0)
+        accounts = await self._images.accounts(config) if needs_accounts(config.user) else Accounts()
+        user = resolve_user(config.user, accounts)
+        return user if spec.group is None else replace(user, gid=spec.group)
 
     async def _create_container(self, spec: SandboxSpec, body: dict[str, object]) -> None:
         options = runc_pb2.Options(systemd_cgroup=spec.cgroup.systemd)
@@ -207,11 +213,13 @@ class ContainerdRuntime:
             if error.code() is not grpc.StatusCode.ALREADY_EXISTS:
                 raise
 
-    async def _prepare(self, sandbox_id: str, parent: str) -> Sequence[types_pb2.Mount]:
+    async def _prepare(self, sandbox_id: str, config: ImageConfig) -> Sequence[types_pb2.Mount]:
+        request = snapshots_pb2.PrepareSnapshotRequest(snapshotter=SNAPSHOTTER, key=sandbox_id, parent=config.chain_id)
         try:
-            request = snapshots_pb2.PrepareSnapshotRequest(snapshotter=SNAPSHOTTER, key=sandbox_id, parent=parent)
             return list((await self._snapshots.Prepare(request, **self._call)).mounts)
         except grpc.aio.AioRpcError as error:
+            if is_not_found(error):
+                self._images.forget_unpacked(config)
             if error.code() is not grpc.StatusCode.ALREADY_EXISTS:
                 raise
         again = snapshots_pb2.MountsRequest(snapshotter=SNAPSHOTTER, key=sandbox_id)
@@ -251,17 +259,13 @@ class ContainerdRuntime:
                 raise
         await self.signal(sandbox_id, 9, everyone=True)
         wait = tasks_pb2.WaitRequest(container_id=sandbox_id)
-        await unless_gone(self._tasks.Wait(wait, **call_options(self._namespace, _KILL_SECONDS)))
+        try:
+            await unless_gone(self._tasks.Wait(wait, **call_options(self._namespace, _KILL_SECONDS)))
+        except grpc.aio.AioRpcError as error:
+            if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
+                words = (
+                    f"sandbox {sandbox_id} still runs {_KILL_SECONDS:.0f} s after SIGKILL: the node's kernel holds it"
+                )
+                raise NodeFault(words) from error
+            raise
         await unless_gone(self._tasks.Delete(request, **self._call))
-
-
-def _sandbox(sandbox_id: str, labels: dict[str, str], process: process_pb2.Process | None) -> Sandbox:
-    if process is None or process.status == process_pb2.CREATED:
-        return Sandbox(sandbox_id, labels, SandboxState.CREATED)
-    if process.status == process_pb2.STOPPED:
-        ended = Exit(process.exit_status, process.exited_at.ToDatetime(tzinfo=UTC))
-        return Sandbox(sandbox_id, labels, SandboxState.EXITED, process.pid, ended)
-    if process.status == process_pb2.UNKNOWN:
-        # The shim died: containerd cleans up after it and says 137 at the time it noticed.
-        return Sandbox(sandbox_id, labels, SandboxState.EXITED, 0, Exit(255, datetime.now(UTC)))
-    return Sandbox(sandbox_id, labels, SandboxState.RUNNING, process.pid)

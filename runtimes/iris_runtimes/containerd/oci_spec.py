@@ -14,6 +14,8 @@ from iris_runtimes.containerd.seccomp import default_profile
 from iris_runtimes.errors import InvalidSpec
 from iris_runtimes.protocol import CgroupParent, Device, SandboxSpec
 
+# Where a sandbox's log is: what tells one that never ran from one whose task was lost.
+LOG_PATH_ANNOTATION = "dev.iris/log-path"
 SPEC_TYPE = "types.containerd.io/opencontainers/runtime-spec/1/Spec"
 
 _DEFAULT_PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -118,7 +120,7 @@ def build_spec(
         "root": {"path": "rootfs"},
         "hostname": spec.hostname or spec.id[:63],
         "mounts": [*_MOUNTS, *(_bind(*bind) for bind in binds)],
-        "annotations": {f"dev.iris/{name.rsplit('/', 1)[-1]}": value for name, value in spec.labels.items()},
+        "annotations": {LOG_PATH_ANNOTATION: str(spec.log_path)},
         "linux": {
             "cgroupsPath": cgroups_path(spec.cgroup, spec.id),
             "namespaces": [{"type": one} for one in namespaces],
