@@ -1,0 +1,90 @@
+"""An agent on a fake API server and a fake runtime, with what tests ask of them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+from iris_operator.adapters.fakes.kube import FakeKube
+from iris_operator.agent.agent import Agent
+from iris_operator.agent.config import AgentConfig
+from iris_operator.ports.errors import NotFoundError
+from iris_operator.ports.kube import LEASES, PODS, TASKS
+from iris_runtimes.fake import FakeRuntime
+from tests.unit.iris_operator.agent.build import NODE, POD, task_body
+
+
+async def until(holds: Callable[[], Any], seconds: float = 10.0) -> None:
+    """Wait until it holds."""
+    async with asyncio.timeout(seconds):
+        while not holds():  # noqa: ASYNC110 a test's look at several parts
+            await asyncio.sleep(0.005)
+
+
+class Node:
+    """One node: its API server, runtime and log folder outlive agents, which come and go by `agent`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.api = FakeKube()
+        self.runtime = FakeRuntime()
+        self.folder = folder
+        self.pod_uid = ""
+
+    async def set_up(self) -> None:
+        """Make the worker Pod."""
+        pod = {"metadata": {"name": POD}, "spec": {"nodeName": NODE, "terminationGracePeriodSeconds": 20}}
+        self.pod_uid = (await self.api.create(PODS, pod, "default"))["metadata"]["uid"]
+
+    @contextlib.asynccontextmanager
+    async def agent(self, *, ready: bool = True) -> AsyncIterator[Agent]:
+        """An agent that runs; at the end it is told to end, as by SIGTERM."""
+        config = AgentConfig(NODE, POD, "default", self.pod_uid, "", "s", 0, cache_dir=self.folder)
+        agent, stop = Agent(config, self.api, self.runtime), asyncio.Event()
+        running = asyncio.create_task(agent.run(stop))
+        try:
+            if ready:
+                await until(lambda: ("create", "leases", POD) in self.api.writes or running.done())
+            yield agent
+        finally:
+            stop.set()
+            await running
+
+    async def bind(self, name: str = "t", command: tuple[str, ...] = ("true",), **spec: Any) -> str:
+        """Make a Task bound to this worker; its uid."""
+        body = task_body(name, command, **spec)
+        body["spec"]["binding"]["workerUid"] = self.pod_uid
+        return str((await self.api.create(TASKS, body, "default"))["metadata"]["uid"])
+
+    async def task(self, name: str = "t") -> dict[str, Any] | None:
+        """The Task, None when it is gone."""
+        try:
+            return await self.api.get(TASKS, name, "default")
+        except NotFoundError:
+            return None
+
+    async def phase(self, wanted: str, name: str = "t") -> dict[str, Any]:
+        """Wait for a phase; the status."""
+        async with asyncio.timeout(10):
+            while True:
+                found = await self.task(name)
+                status: dict[str, Any] = (found or {}).get("status") or {}
+                if status.get("phase") == wanted:
+                    return status
+                await asyncio.sleep(0.005)
+
+    async def gone(self, name: str = "t") -> None:
+        """Wait until the Task is gone."""
+        async with asyncio.timeout(10):
+            while await self.task(name) is not None:
+                await asyncio.sleep(0.005)
+
+    def status_writes(self, name: str = "t") -> int:
+        """Patches of that Task's status so far."""
+        return self.api.writes.count(("patch", "tasks/status", name))
+
+    async def lease(self) -> dict[str, Any]:
+        """The agent's Lease."""
+        return await self.api.get(LEASES, POD, "default")
