@@ -95,6 +95,12 @@ class Registry:
             return None
         return pid if os.fsencode(self._config) in words and processes.alive(pid) else None
 
+    def announce(self, certs_d: Path, name: str) -> None:
+        """Let nodes with that containerd folder (Cluster.certs_d) pull from here as `name`, over plain http."""
+        folder = certs_d / name
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "hosts.toml").write_text(hosts_toml(self.address))
+
     # Inside
 
     @property

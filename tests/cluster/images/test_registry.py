@@ -129,8 +129,12 @@ def test_says_why_it_does_not_start(make: Make, tmp_path: Path, monkeypatch: pyt
     assert registry.pid() is None
 
 
-def test_nodes_are_pointed_at_it_over_plain_http() -> None:
-    assert '[host."http://10.1.0.1:5000"]' in hosts_toml("10.1.0.1:5000")
+def test_nodes_are_pointed_at_it_over_plain_http(make: Make, tmp_path: Path) -> None:
+    registry = make("10.1.0.1:5001")
+    registry.announce(tmp_path / "certs.d", "private.iris:5001")
+    written = (tmp_path / "certs.d/private.iris:5001/hosts.toml").read_text()
+    assert '[host."http://10.1.0.1:5001"]' in written
+    assert written == hosts_toml("10.1.0.1:5001")
 
 
 def _digest(reference: str) -> str:
