@@ -16,9 +16,7 @@ help: ## Explain every target
 venv: .venv/.stamp ## The Python environment alone (.venv)
 .venv/.stamp: pyproject.toml constraints.txt hatch_build.py $(shell find operator runtimes -name '*.proto')
 	@echo "Python environment (.venv)"
-	@test -x $(PY) || $$(command -v python3.12 || command -v python3.11 || command -v python3) -m venv .venv
-	@$(PY) -m pip install -q --disable-pip-version-check uv==0.13.8
-	@.venv/bin/uv pip install -q -p $(PY) -c constraints.txt -e '.[dev]'
+	@scripts/venv
 	@touch $@
 
 setup: venv ## Install all that is needed: Python packages, Debian packages, the cluster's programs
