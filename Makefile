@@ -42,7 +42,7 @@ test: setup ## Set up all it needs and run every test: unit, cluster, e2e
 	@.venv/bin/pytest tests/unit tests/cluster tests/e2e $(ARGS)
 
 test-unit: venv ## Pure tests, no sockets
-	@.venv/bin/pytest tests/unit $(ARGS)
+	@.venv/bin/pytest tests/unit -m "not cluster" $(ARGS)
 
 test-cluster: setup ## Tests against a real API server
 	@.venv/bin/pytest tests/cluster $(ARGS)

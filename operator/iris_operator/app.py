@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import signal
 import socket
 import sys
+from collections.abc import Coroutine
 from pathlib import Path
+from typing import Any
 
 import click
 import kopf
@@ -41,11 +44,23 @@ async def run_operator(settings: ProcessSettings) -> int:
         app = health_app(lambda: _describe(controller, leadership), lambda: _metrics(controller, leadership))
         runner = await serve(app, settings.port)
         try:
-            await leadership.acquire()
+            await _unless_told_to_end(leadership.acquire())
             return await _lead(settings, controller, leadership)
+        except asyncio.CancelledError:
+            log.info("told to end while waiting to lead")
+            return 0
         finally:
             await leadership.release()
             await runner.cleanup()
+
+
+async def _unless_told_to_end(waiting: Coroutine[Any, Any, None]) -> None:
+    """Wait, but end at SIGTERM: as a container's first process we have no default handler. kopf sets its own later."""
+    task = asyncio.ensure_future(waiting)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, task.cancel)
+    await task
 
 
 async def _lead(settings: ProcessSettings, controller: Controller, leadership: Leadership) -> int:

@@ -40,7 +40,7 @@ def _log(world: World, name: str) -> list[str] | None:
 
 def _kill(world: World, victim: str, node: str) -> None:
     if victim == "operator":
-        pod = world.names("pods", "-l", "app.kubernetes.io/name=iris")[0].removeprefix("pod/")
+        pod = world.names("pods", "-l", "app.kubernetes.io/name=iris-operator")[0].removeprefix("pod/")
         world.kill_in_pod(pod, "iris-operator")
     elif victim == "agent":
         world.kill_in_pod("shared-worker-0", "iris-agent")
