@@ -52,7 +52,7 @@ try:
         "inside": inside("cat", "/proc/1/cgroup").split(),
         "container": inside("cat", f"/proc/{container}/cgroup").split(),
         "groups": inside("ls", "/sys/fs/cgroup").split(),
-        "kinds": sorted({line.split()[2] for line in inside("grep", "cgroup", "/proc/mounts").splitlines()}),
+        "kinds": sorted({line.split()[2] for line in inside("grep", " /sys/fs/cgroup", "/proc/mounts").splitlines()}),
         "delegated": inside("cat", "/sys/fs/cgroup/cgroup.subtree_control").split() == controllers,
     }))
 finally:
