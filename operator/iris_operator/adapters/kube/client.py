@@ -25,6 +25,10 @@ _WATCH_SILENCE_SECONDS = 90  # bookmarks come about once a minute; a watch that 
 _TIMEOUT = aiohttp.ClientTimeout(total=30, sock_connect=5)
 
 
+class SilentError(UnavailableError):
+    """Nothing came for longer than is usual. Of a watch: it may have stalled, or nothing happened; watch anew."""
+
+
 class KubeClient:
     """Satisfies ports.kube.KubeApi. Use as an async context manager; calls may run side by side."""
 
@@ -81,13 +85,16 @@ class KubeClient:
             **_selectors(labels, fields),
         }
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=5, sock_read=_WATCH_SILENCE_SECONDS)
-        async with self.open("GET", kind.path(namespace), params=params, timeout=timeout) as response:
-            async for line in _lines(response):
-                event = json.loads(line)
-                if event["type"] == "ERROR":
-                    status = event["object"]
-                    raise error_for(status.get("code", 500), status.get("reason", ""), status.get("message", ""))
-                yield WatchEvent(event["type"], event["object"])
+        try:
+            async with self.open("GET", kind.path(namespace), params=params, timeout=timeout) as response:
+                async for line in _lines(response):
+                    event = json.loads(line)
+                    if event["type"] == "ERROR":
+                        status = event["object"]
+                        raise error_for(status.get("code", 500), status.get("reason", ""), status.get("message", ""))
+                    yield WatchEvent(event["type"], event["object"])
+        except SilentError:
+            return  # the caller watches on from where it was
 
     async def create(self, kind: Kind, body: Body, namespace: str | None = None) -> dict[str, Any]:
         return await self.request("POST", kind.path(namespace), body=body)
@@ -148,6 +155,8 @@ class KubeClient:
                 if response.status >= 400:
                     raise await _error(response)
                 yield response
+        except aiohttp.SocketTimeoutError as error:
+            raise SilentError(0, "Silent", f"{self._connection.server} said nothing for too long") from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise UnavailableError(
                 0, "Unreachable", f"{self._connection.server}: {type(error).__name__}: {error}"
