@@ -44,6 +44,7 @@ from iris_runtimes.containerd.proto import (
     version_pb2_grpc,
 )
 from iris_runtimes.containerd.start_errors import start_error
+from iris_runtimes.containerd.transfer import STALL_SECONDS
 from iris_runtimes.errors import NodeFault, RuntimeFault, RuntimeUnavailable, SandboxNotFound
 from iris_runtimes.protocol import (
     Credentials,
@@ -74,11 +75,12 @@ class ContainerdRuntime:
         namespace: str = NAMESPACE,
         default_registry: str = "",
         hosts_dir: str = HOSTS_DIR,
+        pull_stall_seconds: float = STALL_SECONDS,
     ) -> None:
         self._channel = open_channel(socket)
         self._namespace = namespace
         self._call = call_options(namespace)
-        self._images = Images(self._channel, namespace, default_registry, hosts_dir)
+        self._images = Images(self._channel, namespace, default_registry, hosts_dir, pull_stall_seconds)
         self._observer = Observer(self._channel, namespace)
         self._containers = containers_pb2_grpc.ContainersStub(self._channel)
         self._tasks = tasks_pb2_grpc.TasksStub(self._channel)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from iris_runtimes.errors import ImageInvalid, InvalidSpec
@@ -39,7 +39,6 @@ class Accounts:
 
     passwd: str = ""
     group: str = ""
-    names: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
 
 def chain_id(diff_ids: Sequence[str]) -> str:
@@ -60,12 +59,17 @@ def pick_manifest(index: Mapping[str, Any], architecture: str) -> str:
 
 
 def parse_config(digest: str, manifest: Mapping[str, Any], config: Mapping[str, Any]) -> ImageConfig:
-    """The configuration, from the manifest and the config blob."""
+    """The configuration, from the manifest and the config blob. ImageInvalid when they aren't an image's."""
     inner = config.get("config") or {}
+    try:
+        diff_ids = config["rootfs"]["diff_ids"]
+        layers = tuple(layer["digest"] for layer in manifest["layers"])
+    except (KeyError, TypeError) as error:
+        raise ImageInvalid(f"{digest} is no container image: {error} is missing") from error
     return ImageConfig(
         digest=digest,
-        chain_id=chain_id(config["rootfs"]["diff_ids"]),
-        layers=tuple(layer["digest"] for layer in manifest["layers"]),
+        chain_id=chain_id(diff_ids),
+        layers=layers,
         entrypoint=tuple(inner.get("Entrypoint") or ()),
         cmd=tuple(inner.get("Cmd") or ()),
         env=tuple(inner.get("Env") or ()),
@@ -75,26 +79,38 @@ def parse_config(digest: str, manifest: Mapping[str, Any], config: Mapping[str, 
 
 
 def needs_accounts(text: str) -> bool:
-    """Whether an image's User is anything but numbers."""
-    return any(part and not part.isdigit() for part in text.split(":"))
+    """Whether it takes the image's accounts to resolve its User: not for root, nor when user and group are both numbers."""
+    name, _, group = text.partition(":")
+    return name not in ("", "0", "root") and not (name.isdigit() and group.isdigit())
 
 
 def resolve_user(text: str, accounts: Accounts) -> User:
-    """Image User (`uid`, `uid:gid`, `name`, `name:group`, empty) to ids. InvalidSpec when a name is not in the image."""
-    if not text:
-        return User()
+    """Image User (`uid`, `uid:gid`, `name`, `name:group`, empty) to ids, as containerd does.
+
+    A uid that is not in the image's /etc/passwd gets group 0. InvalidSpec when a name is not in the image.
+    """
     name, _, group = text.partition(":")
-    uid, gid = (int(name), 0) if name.isdigit() else (-1, 0)
-    for line in accounts.passwd.splitlines():
-        fields = line.split(":")
-        if len(fields) >= 4 and (fields[0] == name or fields[2] == name):
-            uid, gid = int(fields[2]), int(fields[3])
-            break
-    if uid < 0:
+    row = _account(name, accounts)
+    if row is not None:
+        name, uid, gid = row
+    elif name in ("", "root"):
+        uid, gid = 0, 0
+    elif name.isdigit():
+        uid, gid = int(name), 0
+    else:
         raise InvalidSpec(f"the image's user {name!r} is not in its /etc/passwd: set securityContext.runAsUser")
     if group:
         gid = _group_id(group, accounts)
     return User(uid, gid, _memberships(name, accounts))
+
+
+def _account(name: str, accounts: Accounts) -> tuple[str, int, int] | None:
+    """Name, uid and gid of a passwd row, found by name or uid."""
+    for line in accounts.passwd.splitlines():
+        fields = line.split(":")
+        if len(fields) >= 4 and name in (fields[0], fields[2]) and fields[2].isdigit() and fields[3].isdigit():
+            return fields[0], int(fields[2]), int(fields[3])
+    return None
 
 
 def _group_id(group: str, accounts: Accounts) -> int:
@@ -102,11 +118,11 @@ def _group_id(group: str, accounts: Accounts) -> int:
         return int(group)
     for line in accounts.group.splitlines():
         fields = line.split(":")
-        if len(fields) >= 3 and fields[0] == group:
+        if len(fields) >= 3 and fields[0] == group and fields[2].isdigit():
             return int(fields[2])
     raise InvalidSpec(f"the image's group {group!r} is not in its /etc/group: set securityContext.runAsGroup")
 
 
 def _memberships(name: str, accounts: Accounts) -> tuple[int, ...]:
     rows = (line.split(":") for line in accounts.group.splitlines())
-    return tuple(int(row[2]) for row in rows if len(row) >= 4 and name in row[3].split(","))
+    return tuple(int(row[2]) for row in rows if len(row) >= 4 and row[2].isdigit() and name in row[3].split(","))

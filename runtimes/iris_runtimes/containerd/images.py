@@ -12,7 +12,8 @@ from iris_runtimes.containerd.channel import call_options, translated, unless_go
 from iris_runtimes.containerd.content import Content
 from iris_runtimes.containerd.image_config import Accounts, ImageConfig, parse_config, pick_manifest
 from iris_runtimes.containerd.proto import images_pb2, images_pb2_grpc, snapshots_pb2, snapshots_pb2_grpc, types_pb2
-from iris_runtimes.containerd.transfer import OnProgress, Puller
+from iris_runtimes.containerd.reference import normalize
+from iris_runtimes.containerd.transfer import STALL_SECONDS, OnProgress, Puller
 from iris_runtimes.errors import ImageInvalid, ImageNotFound, ImagePullFailed
 from iris_runtimes.protocol import Credentials, Image, PullPolicy
 
@@ -22,30 +23,16 @@ _INDEX_TYPES = ("application/vnd.oci.image.index.v1+json", "application/vnd.dock
 ARCHITECTURE = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
 
 
-def normalize(reference: str, default_registry: str) -> str:
-    """A reference with its registry and tag, as containerd stores them: `task` -> `<default registry>/task:latest`.
-
-    ImageInvalid when it names no registry and there is no default.
-    """
-    name, digest_sign, digest = reference.partition("@")
-    first, slash, _ = name.partition("/")
-    if not slash or ("." not in first and ":" not in first and first != "localhost"):
-        if not default_registry:
-            raise ImageInvalid(
-                f"image {reference} names no registry: write HOST/{name}, "
-                "or set spec.defaults.imageRegistry of the IrisCluster"
-            )
-        name = f"{default_registry}/{name}"
-    if ":" not in name.rsplit("/", 1)[-1] and not digest_sign:
-        name += ":latest"
-    return name + digest_sign + digest
-
-
 class Images:
     """The images of one containerd namespace. `hosts_dir`: registries' settings, as containerd's host sees the folder."""
 
     def __init__(
-        self, channel: grpc.aio.Channel, namespace: str, default_registry: str = "", hosts_dir: str = HOSTS_DIR
+        self,
+        channel: grpc.aio.Channel,
+        namespace: str,
+        default_registry: str = "",
+        hosts_dir: str = HOSTS_DIR,
+        stall_seconds: float = STALL_SECONDS,
     ) -> None:
         self.default_registry = default_registry
         self._call = call_options(namespace)
@@ -53,7 +40,7 @@ class Images:
         self._snapshots = snapshots_pb2_grpc.SnapshotsStub(channel)
         self._content = Content(channel, namespace)
         here = types_pb2.Platform(os="linux", architecture=ARCHITECTURE)
-        self.puller = Puller(channel, namespace, here, SNAPSHOTTER, hosts_dir)
+        self._puller = Puller(channel, namespace, here, SNAPSHOTTER, hosts_dir, stall_seconds)
         self._configs: dict[str, ImageConfig] = {}
         self._accounts: dict[str, Accounts] = {}
         self._unpacked: set[str] = set()
@@ -75,9 +62,9 @@ class Images:
                     return Image(reference, present)
             if policy == "Never":
                 raise ImageNotFound(f"image {reference} is not on the node, and imagePullPolicy is Never")
-            await self.puller.pull(name, reference, credentials, on_progress)
+            await self._puller.pull(name, reference, credentials, on_progress)
             present = await self._present(name)
-            if not present:
+            if not present or not await self._is_unpacked(present, reference):  # or, said there: for no such machine
                 raise ImagePullFailed(f"image {reference} vanished right after its pull")
             return Image(reference, present)
 

@@ -37,7 +37,7 @@ def pull_error(reference: str, error: grpc.aio.AioRpcError, *, with_secret: bool
         how = "with the pull secret given" if with_secret else "without a pull secret"
         return ImageUnauthorized(f"the registry refuses image {reference} {how}: {words}")
     if _MISSING.search(text) or code is grpc.StatusCode.NOT_FOUND:
-        return ImageNotFound(f"the registry has no image {reference}: {words}")
+        return ImageNotFound(f"the registry has no image {reference}")
     if _MALFORMED.search(text) or code is grpc.StatusCode.INVALID_ARGUMENT:
         return ImageInvalid(f"image {reference} can't be used here: {words}")
     if "no space left on device" in text:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, NoReturn
 
 import grpc
@@ -33,7 +33,13 @@ class Puller:
     """Fetches images into one containerd namespace and unpacks them for one snapshotter."""
 
     def __init__(
-        self, channel: grpc.aio.Channel, namespace: str, platform: types_pb2.Platform, snapshotter: str, hosts_dir: str
+        self,
+        channel: grpc.aio.Channel,
+        namespace: str,
+        platform: types_pb2.Platform,
+        snapshotter: str,
+        hosts_dir: str,
+        stall_seconds: float = STALL_SECONDS,
     ) -> None:
         self._metadata = in_namespace(namespace)
         self._platform = platform
@@ -41,7 +47,7 @@ class Puller:
         self._hosts_dir = hosts_dir
         self._transfer = transfer_service_pb2_grpc.TransferStub(channel)
         self._streaming = streaming_pb2_grpc.StreamingStub(channel)
-        self.stall_seconds = STALL_SECONDS
+        self._stall_seconds = stall_seconds
 
     async def pull(
         self, name: str, reference: str, credentials: Sequence[Credentials], on_progress: OnProgress | None
@@ -50,8 +56,8 @@ class Puller:
         attempts: list[Credentials | None] = [*credentials] or [None]
         for left, one in enumerate(attempts, 1 - len(attempts)):
             try:
-                async with asyncio.timeout(self.stall_seconds) as patience:
-                    await self._pull_once(name, one, _Progress(on_progress, patience, self.stall_seconds))
+                async with asyncio.timeout(self._stall_seconds) as patience:
+                    await self._pull_once(name, one, _Progress(on_progress, patience, self._stall_seconds))
                 return
             except grpc.aio.AioRpcError as error:
                 failure = pull_error(reference, error, with_secret=one is not None)
@@ -59,7 +65,7 @@ class Puller:
                     raise failure from error
             except TimeoutError as error:
                 raise ImagePullFailed(
-                    f"image {reference}: the registry has sent nothing for {self.stall_seconds:.0f} s"
+                    f"image {reference}: the registry has sent nothing for {self._stall_seconds:.0f} s"
                 ) from error
 
     async def _pull_once(self, name: str, credentials: Credentials | None, progress: _Progress) -> None:
@@ -70,14 +76,14 @@ class Puller:
             platforms=[self._platform],
             unpacks=[transfer_pb2.UnpackConfiguration(platform=self._platform, snapshotter=self._snapshotter)],
         )
-        async with self._stream(progress_id, progress.take):
-            if credentials is None:
-                await self._run(name, resolver, target, progress_id)
-                return
-            resolver.auth_stream = auth_id
-            answer = _credentials(credentials)
-            async with self._stream(auth_id, lambda _: answer):
-                await self._run(name, resolver, target, progress_id)
+        async with AsyncExitStack() as streams:
+            await streams.enter_async_context(self._stream(progress_id, progress.take))
+            if credentials is not None:
+                resolver.auth_stream = auth_id
+                answer = _credentials(credentials)
+                await streams.enter_async_context(self._stream(auth_id, lambda _: answer))
+            await self._run(name, resolver, target, progress_id)
+        progress.finish()
 
     async def _run(
         self,
@@ -130,9 +136,16 @@ class _Progress:
         done, total = self._blobs.get(progress.name, (0, 0))
         # Unpacking counts from nothing again: never go back.
         self._blobs[progress.name] = (max(done, progress.progress), max(total, progress.total))
+        self._tell(sum(done for done, _ in self._blobs.values()))
+
+    def finish(self) -> None:
+        """All is here: containerd's last words come by chance before or after its answer."""
+        if self._blobs:
+            self._tell(sum(total for _, total in self._blobs.values()))
+
+    def _tell(self, done: int) -> None:
         if self._on_progress is not None:
-            sums = [sum(column) for column in zip(*self._blobs.values(), strict=True)]
-            self._on_progress(PullProgress(sums[0], sums[1]))
+            self._on_progress(PullProgress(done, sum(total for _, total in self._blobs.values())))
 
 
 async def _listen(stream: Any, answer: Callable[[AnyMessage], AnyMessage | None]) -> None:

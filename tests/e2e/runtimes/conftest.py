@@ -113,10 +113,10 @@ async def runtime(containerd: Containerd) -> AsyncIterator[ContainerdRuntime]:
 
 @pytest.fixture
 def make_spec(tmp_path: Path) -> Callable[..., SandboxSpec]:
-    def make(name: str, command: list[str], **more: object) -> SandboxSpec:
+    def make(name: str, command: list[str], image: str = IMAGE, **more: object) -> SandboxSpec:
         return SandboxSpec(
             id=f"task-{name}-1",
-            image=IMAGE,
+            image=image,
             log_path=tmp_path / name / "output.log",
             cgroup=CgroupParent(CGROUP),
             labels={"iris.dev/task-name": name},
