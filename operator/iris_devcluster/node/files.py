@@ -118,6 +118,8 @@ def kubelet_config(identity: Identity, spec: NodeSpec, nameservers: list[str], m
         # Nodes share this machine's disk and memory: its fill level says nothing about one of them.
         "evictionHard": {"memory.available": "0%", "nodefs.available": "0%", "imagefs.available": "0%"},
         "imageGCHighThresholdPercent": 100,
+        # a device plugin that comes late, or a GPU that breaks, shows as soon
+        "nodeStatusUpdateFrequency": "2s",
         "nodeLeaseDurationSeconds": LEASE_SECONDS,
         "serializeImagePulls": False,
         "oomScoreAdj": _OOM_SCORE if may_lower_oom_score else 0,
