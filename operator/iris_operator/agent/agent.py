@@ -62,7 +62,7 @@ class Agent:
         self._store = TaskStore(config.node_name, self._mark)
         self._sandboxes = Sandboxes(runtime, self._mark)
         self._reporter = Reporter(api, self._store, self.metrics, self._mark)
-        self._pulls = Pulls(api, runtime, self._memories, config.image_registry, self._mark, now)
+        self._pulls = Pulls(api, runtime, self._memories, self._mark, now)
         self._actor = Actor(
             config, api, runtime, self._store, self._sandboxes, self._reporter, self._memories, self._pulls,
             self.metrics, now,
@@ -168,6 +168,7 @@ class Agent:
         config = self._config
         mounts = await asyncio.to_thread(resolver_mounts, config.cache_dir)
         self._actor.place = Place(config.slice_name, config.node_name, config.pod_uid, context.cgroup, mounts)
+        self._pulls.registry = config.image_registry or context.image_registry
         information = await asyncio.to_thread(_driver_information)
         self._actor.inventory = gpus.inventory(context, gpus.driver_minors(information))
 

@@ -63,7 +63,7 @@ def from_environment(env: Mapping[str, str]) -> AgentConfig:
         port=_number(env, "IRIS_PORT", WORKER_PORT),
         containerd_socket=env.get("IRIS_CONTAINERD_SOCKET") or DEFAULT_SOCKET,
         cache_dir=Path(env.get("IRIS_CACHE_DIR") or CACHE_DIR),
-        image_registry=env.get("IRIS_IMAGE_REGISTRY", ""),
+        image_registry=env.get("IRIS_DEFAULT_REGISTRY", ""),
     )
 
 

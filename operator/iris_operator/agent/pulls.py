@@ -25,12 +25,12 @@ class Pulls:
         api: KubeApi,
         runtime: Runtime,
         memories: Memories,
-        registry: str,
         on_change: Callable[[str], None],
         now: Callable[[], datetime],
     ) -> None:
         self._api, self._runtime, self._memories = api, runtime, memories
-        self._registry, self._on_change, self._now = registry, on_change, now
+        self._on_change, self._now = on_change, now
+        self.registry = ""  # of images that name none
         self._jobs: dict[str, asyncio.Task[None]] = {}
 
     def begin(self, task: Task) -> None:
@@ -85,4 +85,4 @@ class Pulls:
             except NotFoundError:
                 absent.append(reference.name)
         words = f"imagePullSecrets names {', '.join(absent)}, absent in namespace {task.metadata.namespace}"
-        return credentials_for(task.spec.image, secrets, self._registry), words if absent else ""
+        return credentials_for(task.spec.image, secrets, self.registry), words if absent else ""

@@ -69,7 +69,7 @@ class Reporter:
         if before is None or not _same_attempt(before, after):
             del self._wanted[uid]
             return
-        patch = merge_patch(before.status.wire(), after.wire())
+        patch = merge_patch(before.status.stated(), after.stated())
         if patch is not None and not await self._patch(before, patch):
             return
         if self._wanted.get(uid) is after:

@@ -6,18 +6,16 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import Callable
 
 from iris_operator.agent.backoff import Backoff
 from iris_operator.agent.labels import facts
-from iris_runtimes.errors import RuntimeFault, RuntimeUnavailable, SandboxNotFound
-from iris_runtimes.protocol import Exited, Runtime, Sandbox, SandboxState
+from iris_runtimes.errors import RuntimeFault, SandboxNotFound
+from iris_runtimes.protocol import Runtime, Sandbox, SandboxState
 
 log = logging.getLogger(__name__)
 
 _LIST_AGAIN_SECONDS = 30.0
-# An event stream is not acknowledged: what ended while it came up is seen by a second look.
-_SECOND_LOOK_SECONDS = 1.0
 _BACKOFF_SECONDS = (0.2, 5.0)
 _ORDER = {SandboxState.CREATED: 0, SandboxState.RUNNING: 1, SandboxState.EXITED: 2}
 
@@ -112,13 +110,11 @@ class Sandboxes:
 
     async def _follow(self) -> None:
         looks: set[asyncio.Task[None]] = set()
-        async with contextlib.aclosing(_closable(self._runtime.events())) as events:
+        async with contextlib.aclosing(self._runtime.events()) as events:
             coming = asyncio.ensure_future(anext(events))
             try:
-                wait = _SECOND_LOOK_SECONDS
                 while True:
-                    done, _ = await asyncio.wait({coming}, timeout=wait)
-                    wait = _LIST_AGAIN_SECONDS
+                    done, _ = await asyncio.wait({coming}, timeout=_LIST_AGAIN_SECONDS)
                     if not done:
                         await self.refresh()
                         continue
@@ -166,10 +162,3 @@ class Sandboxes:
                     del self._by_uid[uid]
                 self._on_change(uid)
                 return
-
-
-async def _closable(events: AsyncIterator[Exited]) -> AsyncGenerator[Exited, None]:
-    """The stream as a generator that can be closed, and that never just ends."""
-    async for event in events:
-        yield event
-    raise RuntimeUnavailable("the event stream ended")

@@ -18,6 +18,7 @@ from iris_operator.plan.text import duration
 from iris_runtimes.protocol import Exit, Sandbox
 
 RUNNING, COMPLETE, FAILED = "Running", "Complete", "Failed"
+SANDBOX_LOST = "SandboxLost"
 _MAX_MESSAGE = 1024
 
 
@@ -82,18 +83,14 @@ def exited(task: Task, sandbox: Sandbox, cause: StopCause | None, now: datetime)
     more = _where(task, sandbox) | {
         "start_time": facts(sandbox).started_at or task.status.start_time or sandbox.exit.exited_at,
         "finish_time": sandbox.exit.exited_at,
-        "exit_code": sandbox.exit.exit_code,
+        "exit_code": None if sandbox.exit.lost else sandbox.exit.exit_code,
     }
     return _end(task, phase, reason, message, more, now)
 
 
 def lost(task: Task, now: datetime) -> TaskStatus:
     """It ran, and its sandbox is gone without a word: never run twice."""
-    message = (
-        f"the sandbox {container(task)} vanished from node {_node(task)}, and with it how the command ended: "
-        "not the command's fault"
-    )
-    return _end(task, TaskPhase.WORKER_LOST, "SandboxLost", message, {"finish_time": now}, now)
+    return _end(task, TaskPhase.WORKER_LOST, SANDBOX_LOST, _lost_words(task), {"finish_time": now}, now)
 
 
 def not_startable(task: Task, failure: StartFailure, now: datetime) -> TaskStatus:
@@ -110,6 +107,8 @@ def stopped_before_start(task: Task, cause: StopCause, now: datetime) -> TaskSta
 
 def _verdict(task: Task, ended: Exit, cause: StopCause | None) -> tuple[TaskPhase, str, str]:
     words = _exit_words(ended.exit_code)
+    if ended.lost:
+        return TaskPhase.WORKER_LOST, SANDBOX_LOST, _lost_words(task)
     if cause is not None and cause.lost:
         return TaskPhase.WORKER_LOST, cause.reason, f"stopped because {cause.words} ({words}): not the command's fault"
     if cause is not None:
@@ -119,6 +118,13 @@ def _verdict(task: Task, ended: Exit, cause: StopCause | None) -> tuple[TaskPhas
     if ended.exit_code == 0:
         return TaskPhase.SUCCEEDED, "Completed", words
     return TaskPhase.FAILED, "Error", words
+
+
+def _lost_words(task: Task) -> str:
+    return (
+        f"nobody saw how the command ended: its sandbox {container(task)} was lost on node {_node(task)}. "
+        "Not the command's fault"
+    )
 
 
 def _exit_words(code: int) -> str:
