@@ -67,7 +67,9 @@ class Cluster:
 
     @property
     def api(self) -> Api:
-        """The API server, as cluster administrator."""
+        """The API server, as cluster administrator; raises ApiError where it has not been started once."""
+        if not self.pki.ca.certificate.exists():
+            raise ApiError(0, f"the cluster in {self.root} was never started; run: iris-devcluster up")
         admin = self.pki.client("admin", "iris-devcluster-admin", ["system:masters"])
         return Api(self.identity.control_plane_address, self.pki.ca.certificate, admin)
 

@@ -41,7 +41,7 @@ class ServiceStatus:
 
 @dataclass(frozen=True)
 class ClusterStatus:
-    """The whole cluster; `ok` when nothing needs `up`."""
+    """The whole cluster; the first machine is the control plane's. `ok` when nothing needs `up`."""
 
     name: str
     root: str
@@ -53,7 +53,7 @@ class ClusterStatus:
 
     @property
     def ok(self) -> bool:
-        return all(machine.ok for machine in self.machines)
+        return len(self.machines) > 1 and all(machine.ok for machine in self.machines)
 
 
 def cluster_status(cluster: Cluster) -> ClusterStatus:
