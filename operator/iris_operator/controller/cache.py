@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections import defaultdict
+from collections import OrderedDict, defaultdict
 from collections.abc import Iterable
 
 from pydantic import ValidationError
@@ -34,6 +34,8 @@ from iris_operator.ports.kube import (
 
 log = logging.getLogger(__name__)
 
+_REMEMBERED_GONE = 10_000
+
 MODELS: dict[Kind, type[Resource]] = {
     IRIS_CLUSTERS: IrisCluster,
     SCALE_GROUPS: ScaleGroup,
@@ -62,6 +64,8 @@ class Cache:
         self._open_tasks: defaultdict[str, dict[str, Task]] = defaultdict(dict)
         self._nodes_of: defaultdict[str, set[str]] = defaultdict(set)
         self._workers_of: defaultdict[str, set[str]] = defaultdict(set)
+        # The answer to our own write may come after the watch told of the object's end: it must not bring it back.
+        self._gone: OrderedDict[str, None] = OrderedDict()
 
     def store(self, kind: Kind) -> dict[str, Resource]:
         """The objects of a kind by key."""
@@ -84,6 +88,8 @@ class Cache:
         except ValidationError as error:
             log.warning("%s %s can't be read: %s", kind.plural, body.get("metadata", {}).get("name"), error)
             return None
+        if found.metadata.uid in self._gone:
+            return None
         store = self.store(kind)
         before = store.get(found.key)
         if before is not None and int(before.metadata.resource_version) >= int(found.metadata.resource_version):
@@ -94,6 +100,10 @@ class Cache:
 
     def drop(self, kind: Kind, key: str, uid: str = "") -> Resource | None:
         """Forget an object (only that uid, when given)."""
+        if uid:
+            self._gone[uid] = None
+            if len(self._gone) > _REMEMBERED_GONE:
+                self._gone.popitem(last=False)
         store = self.store(kind)
         found = store.get(key)
         if found is None or (uid and found.metadata.uid != uid):
