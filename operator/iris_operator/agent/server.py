@@ -46,8 +46,11 @@ def agent_app(
         if not is_uid(uid):
             raise web.HTTPBadRequest(text=f"{uid} is no Task uid\n")
         path = logs_dir / uid / str(attempt) / "output.log"
-        if log_state(uid, attempt) == "unknown" and not path.exists():
-            raise web.HTTPNotFound(text=f"no log of Task {uid}, attempt {attempt}, on this node\n")
+        if log_state(uid, attempt) == "unknown":
+            if problem():
+                raise web.HTTPServiceUnavailable(text=f"{problem()}\n")  # it can't know yet
+            if not path.exists():
+                raise web.HTTPNotFound(text=f"no log of Task {uid}, attempt {attempt}, on this node\n")
         offset = await _first_byte(request, path)
         response = web.StreamResponse(
             headers={

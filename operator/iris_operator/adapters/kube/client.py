@@ -149,18 +149,22 @@ class KubeClient:
         headers = dict(options.pop("headers", {}))
         try:
             token = await self._connection.token()
-            if token:
-                headers["Authorization"] = f"Bearer {token}"
+        except OSError as error:
+            raise self._unreachable(error) from error
+        if token:
+            headers["Authorization"] = f"Bearer {token}"
+        try:
             async with self._session.request(method, path, headers=headers, **options) as response:
                 if response.status >= 400:
                     raise await _error(response)
                 yield response
-        except aiohttp.SocketTimeoutError as error:
-            raise SilentError(0, "Silent", f"{self._connection.server} said nothing for too long") from error
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise UnavailableError(
-                0, "Unreachable", f"{self._connection.server}: {type(error).__name__}: {error}"
-            ) from error
+        # Not every OSError: the caller's own (a closed standard output) come through here too.
+        except (aiohttp.ClientError, TimeoutError, ConnectionResetError) as error:
+            raise self._unreachable(error) from error
+
+    def _unreachable(self, error: Exception) -> UnavailableError:
+        words = f"{self._connection.server}: {type(error).__name__}: {error}".rstrip(": ")
+        return UnavailableError(0, "Unreachable", words)
 
 
 def _selectors(labels: str, fields: str) -> dict[str, str]:

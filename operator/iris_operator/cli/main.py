@@ -1,0 +1,25 @@
+"""`iris`, also installed as `kubectl-iris`."""
+
+from __future__ import annotations
+
+import click
+
+from iris_operator.cli.logs import logs
+from iris_operator.cli.run import run
+from iris_operator.cli.status import status
+from iris_operator.cli.why import why
+from iris_operator.version import VERSION
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(VERSION, prog_name="iris")
+def main() -> None:
+    """Run work on rented GPU nodes, and see what becomes of it.
+
+    Uses the same cluster as kubectl does; `kubectl iris ...` is the same program. Tasks, Slices and the rest are
+    ordinary objects too: kubectl get iris.
+    """
+
+
+for command in (run, logs, status, why):
+    main.add_command(command)

@@ -1,0 +1,138 @@
+"""What an object says of itself, in one form for all kinds: where it is, since when, why, and what to do. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from iris_operator.api.base import Condition, Resource
+from iris_operator.api.slice import Slice
+from iris_operator.api.task import Task, TaskPhase
+from iris_operator.plan.text import duration
+
+
+@dataclass(frozen=True)
+class Report:
+    """One object. `facts`: name and value, for people. `advice`: what a person may do next."""
+
+    kind: str
+    namespace: str
+    name: str
+    phase: str
+    reason: str
+    message: str
+    since: datetime | None
+    facts: Sequence[tuple[str, str]] = ()
+    conditions: Sequence[Condition] = ()
+    advice: Sequence[str] = field(default_factory=tuple)
+
+    @property
+    def summary(self) -> str:
+        """Reason and message in one line."""
+        return ": ".join(part for part in (self.reason, self.message) if part)
+
+    def data(self) -> dict[str, Any]:
+        """For programs; names as in the API."""
+        since = self.since.strftime("%Y-%m-%dT%H:%M:%SZ") if self.since else None
+        return {
+            "kind": self.kind, "namespace": self.namespace, "name": self.name, "phase": self.phase,
+            "reason": self.reason, "message": self.message, "since": since,
+            "facts": dict(self.facts), "advice": list(self.advice),
+            "conditions": [one.wire() for one in self.conditions],
+        }  # fmt: skip
+
+
+def report(found: Resource, now: datetime) -> Report:
+    """The report of any Iris object."""
+    if isinstance(found, Task):
+        return _task(found, now)
+    if isinstance(found, Slice):
+        return _slice(found)
+    return _other(found)
+
+
+def _task(task: Task, now: datetime) -> Report:
+    status, binding = task.status, task.spec.binding
+    phase = status.phase or TaskPhase.PENDING
+    reason, message = status.reason, status.message
+    if not reason:
+        reason = "Assigned" if binding else "New"
+        message = f"placed on slice {binding.slice_name}; waits for its agent" if binding else "waits to be placed"
+    if phase is TaskPhase.RUNNING and not message:
+        message = f"on node {status.node_name}"
+    facts = [("image", task.spec.image)]
+    if binding is not None:
+        facts.append(("runs on", f"slice {binding.slice_name}, rank {binding.rank}, node {binding.node_name}"))
+        facts.append(("attempt", str(binding.attempt)))
+    if status.start_time is not None:
+        end = status.finish_time or now
+        facts.append(("ran for", duration((end - status.start_time).total_seconds())))
+    if status.exit_code is not None:
+        facts.append(("exit code", str(status.exit_code)))
+    since = status.finish_time or status.start_time or (binding.bound_at if binding else None)
+    return Report(
+        "Task", task.metadata.namespace, task.metadata.name,
+        "Deleting" if task.deleting and not phase.ended else phase.value, reason, message,
+        since or task.metadata.creation_timestamp, facts, status.conditions, _task_advice(task, phase),
+    )  # fmt: skip
+
+
+_ADVICE = {
+    "ImageNotFound": "Check spec.image: name, tag and registry.",
+    "ImageUnauthorized": "Name a Secret of type kubernetes.io/dockerconfigjson in spec.imagePullSecrets.",
+    "CommandNotFound": "Check spec.command: it must be a program of the image, with its path or on PATH.",
+    "CommandNotExecutable": "Make the file executable in the image, or start it with its interpreter.",
+    "OOMKilled": "Raise spec.resources.limits.memory, or have the command use less.",
+}
+
+
+def _task_advice(task: Task, phase: TaskPhase) -> list[str]:
+    name, reason = task.metadata.name, task.status.reason
+    advice = [_ADVICE[reason]] if reason in _ADVICE else []
+    if phase is TaskPhase.WORKER_LOST:
+        advice.append("Not the command's fault: delete the Task and apply it again.")
+    if task.status.start_time is not None:
+        advice.append(f"iris logs {name}{'' if phase.ended else ' -f'}")
+    elif task.spec.binding is None and not phase.ended:
+        advice.append("kubectl get slices   (Tasks run only on Ready ones)")
+    return advice
+
+
+def _slice(found: Slice) -> Report:
+    status = found.status
+    ready = next((one for one in status.conditions if one.type == "Ready"), None)
+    facts = [("instance type", found.spec.instance_type), ("nodes ready", status.nodes_ready or "0")]
+    if status.node_pool_name:
+        facts.append(("node pool", status.node_pool_name))
+    facts.append(("tasks", str(status.tasks)))
+    for node in status.nodes:
+        words = "ready" if node.ready else node.message or "not ready"
+        facts.append((f"rank {node.rank}", f"{node.name or 'no node yet'}: {words}"))
+    advice = []
+    if status.node_pool_name and (ready is None or ready.status != "True"):
+        advice.append(f"kubectl describe nodepool {status.node_pool_name}")
+    return Report(
+        "Slice", found.metadata.namespace, found.metadata.name,
+        status.phase.value if status.phase else "Pending",
+        ready.reason if ready is not None else "New",
+        status.message or (ready.message if ready is not None else "the operator has not seen it yet: is it running?"),
+        status.phase_since or found.metadata.creation_timestamp, facts, status.conditions, advice,
+    )  # fmt: skip
+
+
+def _other(found: Resource) -> Report:
+    conditions: Sequence[Condition] = getattr(getattr(found, "status", None), "conditions", ())
+    ready = next((one for one in conditions if one.type == "Ready"), conditions[0] if conditions else None)
+    return Report(
+        found.KIND,
+        found.metadata.namespace,
+        found.metadata.name,
+        "" if ready is None else "Ready" if ready.status == "True" else "NotReady",
+        ready.reason if ready else "New",
+        ready.message if ready else "the operator has not seen it yet: is it running?",
+        ready.last_transition_time if ready else found.metadata.creation_timestamp,
+        (),
+        conditions,
+    )
