@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -9,7 +8,7 @@ from iris_runtimes.containerd import ContainerdRuntime
 from iris_runtimes.errors import InvalidSpec, RuntimeUnavailable
 from iris_runtimes.protocol import Device, Mount, PullPolicy, SandboxState
 from tests.contracts.runtime import RuntimeContract, SpecMaker, ended
-from tests.e2e.runtimes.conftest import NAMESPACE, Containerd
+from tests.e2e.runtimes.private_containerd import PrivateContainerd
 
 # grpc.aio keeps to the loop it first saw
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="session")]
@@ -95,10 +94,12 @@ async def test_a_limit_too_low_is_the_users(runtime: ContainerdRuntime, make_spe
         await runtime.start(spec)
 
 
-async def test_another_client_adopts(containerd: Containerd, runtime: ContainerdRuntime, make_spec: SpecMaker) -> None:
+async def test_another_client_adopts(
+    containerd: PrivateContainerd, runtime: ContainerdRuntime, make_spec: SpecMaker
+) -> None:
     spec = make_spec("adopted", ["sh", "-c", "sleep 0.5; echo done; exit 7"])
     await runtime.start(spec)
-    second = ContainerdRuntime(str(containerd.socket), NAMESPACE)
+    second = ContainerdRuntime(str(containerd.socket), containerd.namespace)
     try:
         assert (await second.get(spec.id)).state in (SandboxState.RUNNING, SandboxState.EXITED)
         assert (await ended(second, spec.id)).exit_code == 7
@@ -116,11 +117,12 @@ async def test_absent_containerd_is_unavailable(tmp_path: Path) -> None:
         await driver.close()
 
 
-async def test_removal_leaves_nothing(containerd: Containerd, runtime: ContainerdRuntime, make_spec: SpecMaker) -> None:
+async def test_removal_leaves_nothing(
+    containerd: PrivateContainerd, runtime: ContainerdRuntime, make_spec: SpecMaker
+) -> None:
     spec = make_spec("clean", ["true"])
     await runtime.start(spec)
     await ended(runtime, spec.id)
     await runtime.remove(spec.id)
     for what in (["containers", "ls", "-q"], ["tasks", "ls", "-q"], ["snapshots", "ls"], ["leases", "ls", "-q"]):
-        command = [str(containerd.ctr), "-a", str(containerd.socket), "-n", NAMESPACE, *what]
-        assert spec.id not in subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        assert spec.id not in containerd.call(*what)

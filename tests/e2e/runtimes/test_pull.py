@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,7 @@ from iris_runtimes.containerd import ContainerdRuntime
 from iris_runtimes.errors import ImageInvalid, ImageNotFound, ImagePullFailed, ImageUnauthorized, InvalidSpec
 from iris_runtimes.protocol import Credentials, PullProgress, SandboxSpec
 from tests.contracts.runtime import ended
-from tests.e2e.runtimes.conftest import NAMESPACE, Containerd
+from tests.e2e.runtimes.private_containerd import PrivateContainerd
 from tests.e2e.runtimes.registry_images import Pusher
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="session")]
@@ -61,17 +60,12 @@ def registries(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registries]
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def puller(containerd: Containerd, registries: Registries) -> AsyncIterator[ContainerdRuntime]:
-    driver = ContainerdRuntime(str(containerd.socket), NAMESPACE, hosts_dir=str(registries.hosts_dir))
+async def puller(containerd: PrivateContainerd, registries: Registries) -> AsyncIterator[ContainerdRuntime]:
+    driver = ContainerdRuntime(str(containerd.socket), containerd.namespace, hosts_dir=str(registries.hosts_dir))
     yield driver
     for sandbox in await driver.list():
         await driver.remove(sandbox.id)
     await driver.close()
-
-
-def ctr(containerd: Containerd, *words: str) -> str:
-    command = [str(containerd.ctr), "-a", str(containerd.socket), "-n", NAMESPACE, *words]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
 async def test_pulled_without_a_password_and_run(
@@ -151,14 +145,16 @@ async def test_a_registry_that_is_not_there_is_the_platforms(puller: ContainerdR
     assert caught.value.who == "platform"
 
 
-async def test_a_registry_that_says_nothing_is_given_up(containerd: Containerd, registries: Registries) -> None:
+async def test_a_registry_that_says_nothing_is_given_up(containerd: PrivateContainerd, registries: Registries) -> None:
     held: list[asyncio.StreamWriter] = []
     server = await asyncio.start_server(lambda _, writer: held.append(writer), "127.0.0.1", 0)
     folder = registries.hosts_dir / "silent.test"
     folder.mkdir()
     (folder / "hosts.toml").write_text(hosts_toml(f"127.0.0.1:{server.sockets[0].getsockname()[1]}"))
     hosts_dir = str(registries.hosts_dir)
-    puller = ContainerdRuntime(str(containerd.socket), NAMESPACE, hosts_dir=hosts_dir, pull_stall_seconds=0.5)
+    puller = ContainerdRuntime(
+        str(containerd.socket), containerd.namespace, hosts_dir=hosts_dir, pull_stall_seconds=0.5
+    )
     try:
         with pytest.raises(ImagePullFailed, match="nothing for"):
             await puller.pull("silent.test/iris/task:1")
@@ -196,15 +192,15 @@ async def test_policies(puller: ContainerdRuntime, registries: Registries) -> No
 
 
 async def test_blobs_without_a_snapshot_are_unpacked(
-    puller: ContainerdRuntime, registries: Registries, containerd: Containerd
+    puller: ContainerdRuntime, registries: Registries, containerd: PrivateContainerd
 ) -> None:
     registries.pusher.random("iris/raw:1", 1000)
     name = "open.test/iris/raw:1"
     fetch = ["content", "fetch", "--hosts-dir", str(registries.hosts_dir), name]
-    ctr(containerd, *fetch)
-    assert ctr(containerd, "images", "check", f"name=={name}").split()[-1] == "false"
+    containerd.call(*fetch)
+    assert containerd.call("images", "check", f"name=={name}").split()[-1] == "false"
     await puller.pull(name)
-    assert ctr(containerd, "images", "check", f"name=={name}").split()[-1] == "true"
+    assert containerd.call("images", "check", f"name=={name}").split()[-1] == "true"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,119 @@
+"""A containerd of the test's own: its own root, state, socket, namespace and cgroup; it can be killed and started again."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from iris_devcluster.images.programs import program
+
+CGROUP_ROOT = Path("/sys/fs/cgroup")
+# runc keeps its state by namespace in one place for the whole machine: no other run may share ours
+_RUNC_STATE = Path("/run/containerd/runc")
+
+
+def wait_for(what: Callable[[], bool], seconds: float = 20) -> None:
+    """Poll; TimeoutError when it does not come true."""
+    deadline = time.monotonic() + seconds
+    while not what():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"gave up after {seconds} s")
+        time.sleep(0.02)
+
+
+class PrivateContainerd:
+    """Not started yet. `name` tells its namespace and cgroup from those of other runs."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self._folder = folder
+        self.namespace = f"iris-test-{name}"
+        self.cgroup = f"/iris-test-{name}"
+        self.socket = folder / "c.sock"
+        self.ctr = program("ctr")
+        self._process: subprocess.Popen[bytes] | None = None
+        self._config = folder / "config.toml"
+        self._config.write_text(
+            f'version = 3\nroot = "{folder}/root"\nstate = "{folder}/state"\n'
+            f'disabled_plugins = ["io.containerd.grpc.v1.cri"]\n[grpc]\n  address = "{self.socket}"\n'
+            f'[ttrpc]\n  address = "{self.socket}.ttrpc"\n'
+        )
+
+    def start(self) -> None:
+        """Returns when it answers."""
+        binaries = program("containerd").parent
+        env = {**os.environ, "PATH": f"{binaries}:/usr/sbin:/usr/bin:/sbin:/bin"}
+        with (self._folder / "log").open("ab") as log:
+            command = [str(binaries / "containerd"), "-c", str(self._config)]
+            self._process = subprocess.Popen(command, env=env, stdout=log, stderr=log)
+        version = [str(self.ctr), "-a", str(self.socket), "version"]
+        wait_for(lambda: subprocess.run(version, capture_output=True, check=False).returncode == 0)
+
+    def kill(self) -> None:
+        """kill -9; shims and commands go on."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def call(self, *words: str) -> str:
+        """Standard output of `ctr` in our namespace."""
+        command = [str(self.ctr), "-a", str(self.socket), "-n", self.namespace, *words]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+    def shim_of(self, sandbox_id: str) -> int:
+        """Process id of a sandbox's shim."""
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit():
+                with contextlib.suppress(OSError):
+                    words = (entry / "cmdline").read_bytes().split(b"\0")
+                    if b"-namespace" in words and self.namespace.encode() in words and sandbox_id.encode() in words:
+                        return int(entry.name)
+        raise LookupError(f"no shim of {sandbox_id}")
+
+    def sweep(self) -> None:
+        """End all of it and remove what it left; for the end of the tests, however they went."""
+        self.kill()
+        _kill_marked(str(self._folder))
+        self._kill_in_cgroup()
+        mounts = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
+        for mount in sorted((one for one in mounts if one.startswith(f"{self._folder}/")), reverse=True):
+            subprocess.run(["umount", "-l", mount], check=False)
+        self._remove_cgroups()
+        shutil.rmtree(self._folder, ignore_errors=True)
+        shutil.rmtree(_RUNC_STATE / self.namespace, ignore_errors=True)
+
+    def cgroups(self) -> list[Path]:
+        """Our cgroup's folders: one on cgroup v2, one a hierarchy on v1; they may lie below our own cgroup."""
+        name = self.cgroup.strip("/")
+        return [one for one in CGROUP_ROOT.rglob(name) if one.is_dir() and not one.is_symlink()]
+
+    def _kill_in_cgroup(self) -> None:
+        pids = {
+            int(pid) for top in self.cgroups() for file in top.rglob("cgroup.procs") for pid in file.read_text().split()
+        }
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        wait_for(lambda: not any(Path(f"/proc/{pid}/exe").exists() for pid in pids))
+
+    def _remove_cgroups(self) -> None:
+        for top in self.cgroups():
+            for folder in sorted(
+                (one for one in [top, *top.rglob("*")] if one.is_dir()), key=lambda one: -len(one.parts)
+            ):
+                folder.rmdir()
+
+
+def _kill_marked(marker: str) -> None:
+    """Kill -9 every process whose command line names our folder: shims."""
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            with contextlib.suppress(OSError):
+                if marker.encode() in (entry / "cmdline").read_bytes():
+                    os.kill(int(entry.name), signal.SIGKILL)
