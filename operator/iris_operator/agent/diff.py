@@ -187,7 +187,7 @@ class _Case:
             return Decision(Remove(sandbox.id, "its Task has ended"))
         if sandbox.state is SandboxState.EXITED:
             cause = self.cause if self.memory.term_sent is not None or say.was_signalled(sandbox) else None
-            return Decision(Report(say.exited(self.task, sandbox, cause, self.now)))
+            return Decision(Report(say.exited(self.task, sandbox, cause)))
         if sandbox.state is SandboxState.CREATED:
             if self.cause is not None or self.memory.failure is not None:
                 return Decision(Remove(sandbox.id, "it never started, and never will"))
@@ -205,7 +205,7 @@ class _Case:
         if self.cause is not None:
             return self._never_started(self.cause)
         if self.memory.failure is not None:
-            return Decision(Report(say.not_startable(self.task, self.memory.failure, self.now)))
+            return Decision(Report(say.not_startable(self.task, self.memory.failure)))
         return self._pull() if not self.memory.image_digest else self._start()
 
     def _let_go(self) -> Decision:

@@ -10,7 +10,7 @@ from iris_operator.adapters.kube.merge import merge_patch
 from iris_operator.agent.backoff import Backoff
 from iris_operator.agent.metrics import Metrics
 from iris_operator.agent.task_store import TaskStore
-from iris_operator.api.task import Task, TaskStatus
+from iris_operator.api.task import Task, TaskPhase, TaskStatus
 from iris_operator.ports.errors import ApiError, ConflictError, NotFoundError
 from iris_operator.ports.kube import TASKS, KubeApi
 
@@ -18,6 +18,8 @@ log = logging.getLogger(__name__)
 
 _SIDE_BY_SIDE = 8
 _BACKOFF_SECONDS = (0.2, 10.0)
+_BURST = 4
+_HOLD_SECONDS = 0.25
 
 
 class Reporter:
@@ -28,6 +30,7 @@ class Reporter:
         self._on_change = on_change
         self._wanted: dict[str, TaskStatus] = {}
         self._writing: dict[str, asyncio.Task[None]] = {}
+        self._held: dict[str, asyncio.Event] = {}
         self._slots = asyncio.Semaphore(_SIDE_BY_SIDE)
 
     @property
@@ -38,6 +41,8 @@ class Reporter:
     def want(self, uid: str, status: TaskStatus) -> None:
         """Have this status written. What waits for that Task is replaced: a Task that ends soon costs one patch."""
         self._wanted[uid] = status
+        if uid in self._held and status.phase is not TaskPhase.RUNNING:
+            self._held[uid].set()
         if uid not in self._writing:
             task = asyncio.create_task(self._write(uid), name=f"report {uid}")
             self._writing[uid] = task
@@ -52,6 +57,7 @@ class Reporter:
     async def _write(self, uid: str) -> None:
         backoff = Backoff(*_BACKOFF_SECONDS)
         try:
+            await self._hold(uid)
             while uid in self._wanted:
                 try:
                     async with self._slots:
@@ -64,6 +70,19 @@ class Reporter:
             self._wanted.pop(uid, None)
             del self._writing[uid]
 
+    async def _hold(self, uid: str) -> None:
+        """In a burst, that a Task runs is told a little later: most short ones have ended by then, and cost one patch."""
+        if self._wanted[uid].phase is not TaskPhase.RUNNING or self.waiting <= _BURST:
+            return
+        self._held[uid] = asyncio.Event()
+        try:
+            async with asyncio.timeout(_HOLD_SECONDS):
+                await self._held[uid].wait()
+        except TimeoutError:
+            return
+        finally:
+            del self._held[uid]
+
     async def _write_once(self, uid: str) -> None:
         before, after = self._store.get(uid), self._wanted[uid]
         if before is None or not _same_attempt(before, after):
@@ -72,10 +91,10 @@ class Reporter:
         patch = merge_patch(before.status.stated(), after.stated())
         if patch is not None and not await self._patch(before, patch):
             return
-        if self._wanted.get(uid) is after:
+        if self._wanted.get(uid) == after:
             del self._wanted[uid]
-            if patch is not None and after.phase is not None and after.phase.ended:
-                self._metrics.tasks_ended[after.phase.value] += 1
+        if patch is not None and after.phase is not None and after.phase.ended:
+            self._metrics.tasks_ended[after.phase.value] += 1
 
     async def _patch(self, before: Task, patch: dict[str, object]) -> bool:
         """One patch of the version we know. False: it had changed or gone, and is decided anew."""

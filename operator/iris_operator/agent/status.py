@@ -66,18 +66,18 @@ def in_trouble(task: Task, trouble: Trouble, now: datetime) -> TaskStatus:
 
 def running(task: Task, sandbox: Sandbox, now: datetime) -> TaskStatus:
     """Running, since the sandbox's start."""
-    found = facts(sandbox)
+    since = facts(sandbox).started_at or now
     more = _where(task, sandbox) | {
-        "start_time": found.started_at or now,
+        "start_time": since,
         "finish_time": None,
         "exit_code": None,
-        "conditions": _conditions(task, now, RUNNING, "True", "Started", ""),
+        "conditions": _conditions(task, since, RUNNING, "True", "Started", ""),
     }
     return _new(task, TaskPhase.RUNNING, "Started", "", more)
 
 
-def exited(task: Task, sandbox: Sandbox, cause: StopCause | None, now: datetime) -> TaskStatus:
-    """Ended: as it was stopped (`cause`), or by itself."""
+def exited(task: Task, sandbox: Sandbox, cause: StopCause | None) -> TaskStatus:
+    """Ended: as it was stopped (`cause`), or by itself. The same whenever it is asked for."""
     assert sandbox.exit is not None
     phase, reason, message = _verdict(task, sandbox.exit, cause)
     more = _where(task, sandbox) | {
@@ -85,7 +85,7 @@ def exited(task: Task, sandbox: Sandbox, cause: StopCause | None, now: datetime)
         "finish_time": sandbox.exit.exited_at,
         "exit_code": None if sandbox.exit.lost else sandbox.exit.exit_code,
     }
-    return _end(task, phase, reason, message, more, now)
+    return _end(task, phase, reason, message, more, sandbox.exit.exited_at)
 
 
 def lost(task: Task, now: datetime) -> TaskStatus:
@@ -93,10 +93,10 @@ def lost(task: Task, now: datetime) -> TaskStatus:
     return _end(task, TaskPhase.WORKER_LOST, SANDBOX_LOST, _lost_words(task), {"finish_time": now}, now)
 
 
-def not_startable(task: Task, failure: StartFailure, now: datetime) -> TaskStatus:
+def not_startable(task: Task, failure: StartFailure) -> TaskStatus:
     """Failed before it ran, by the user's image, command or limits."""
     more = {"finish_time": failure.at, "exit_code": failure.exit_code}
-    return _end(task, TaskPhase.FAILED, failure.reason, failure.message, more, now)
+    return _end(task, TaskPhase.FAILED, failure.reason, failure.message, more, failure.at)
 
 
 def stopped_before_start(task: Task, cause: StopCause, now: datetime) -> TaskStatus:
@@ -137,11 +137,11 @@ def _exit_words(code: int) -> str:
 def _oom_words(task: Task, ended: Exit) -> str:
     limit = task.spec.resources.limits.get("memory")
     if limit is None:
-        bound = "it has no memory limit of its own, the node's worker Pod ran out"
+        bound = "it has no limit of its own, its worker Pod's was reached"
     else:
-        bound = f"memory limit {to_quantity('memory', amount('memory', limit))}"
+        bound = f"limit {to_quantity('memory', amount('memory', limit))}"
     peak = f" (peak {_mib(ended.memory_peak_bytes)}Mi)" if ended.memory_peak_bytes else ""
-    return f"OOMKilled: {bound}{peak}"
+    return f"killed for want of memory: {bound}{peak}"
 
 
 def _end(task: Task, phase: TaskPhase, reason: str, message: str, more: dict[str, Any], now: datetime) -> TaskStatus:

@@ -32,13 +32,14 @@ class TaskStore:
 
     def observe(self, body: Body, gone: bool = False) -> None:
         """Take an object in, from a list, a watch or the answer to a write."""
+        meta = body["metadata"]
+        uid, version = str(meta["uid"]), int(meta["resourceVersion"])
+        if self._stale(uid, version, gone):  # such as the watch's echo of our own write: not worth parsing
+            return
         try:
             task = Task.parse(body)
         except ValidationError as error:
-            log.warning("Task %s is not understood and left alone: %s", body.get("metadata", {}).get("name"), error)
-            return
-        uid, version = task.metadata.uid, int(task.metadata.resource_version)
-        if self._stale(uid, version, gone):
+            log.warning("Task %s is not understood and left alone: %s", meta["name"], error)
             return
         elsewhere = task.spec.binding is None or task.spec.binding.node_name != self._node_name
         released = task.deleting and not task.metadata.finalizers

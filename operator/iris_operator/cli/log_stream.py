@@ -21,6 +21,28 @@ OFFSET_HEADER = "Iris-Log-Offset"
 _PATIENCE_SECONDS = 20.0
 _AGAIN_SECONDS = 0.5
 _SETTLE_SECONDS = 0.2
+_QUIET_SECONDS = 1.0
+
+
+class Patience:
+    """Says a line only when it still holds after a second: nobody wants to read of waits that were none."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._line = ""
+        self._timer: asyncio.TimerHandle | None = None
+
+    def say(self, line: str) -> None:
+        """Instead of the line before."""
+        if line != self._line:
+            self.end()
+            self._line = line
+            self._timer = asyncio.get_running_loop().call_later(_QUIET_SECONDS, self._say, line)
+
+    def end(self) -> None:
+        """There is nothing to wait for."""
+        if self._timer is not None:
+            self._timer.cancel()
 
 
 class LogGone(click.ClickException):
@@ -68,16 +90,16 @@ class LogStream:
     async def _started(self) -> Task | None:
         """Wait until there may be a log, and say meanwhile what it waits for."""
         await get_task(self.session, self.name)
-        said = ""
-        async for task in watch_task(self.session, self.name):
-            if task is None:
-                raise click.ClickException(f"Task {self.name} was deleted before it started")
-            if has_started(task) or ended(task):
-                return task
-            line = state_line(task)
-            if line != said:
-                self.say(f"waiting for Task {self.name}: {line}")
-                said = line
+        patience = Patience(self.say)
+        try:
+            async for task in watch_task(self.session, self.name):
+                if task is None:
+                    raise click.ClickException(f"Task {self.name} was deleted before it started")
+                if has_started(task) or ended(task):
+                    return task
+                patience.say(f"waiting for Task {self.name}: {state_line(task)}")
+        finally:
+            patience.end()
         return None
 
     async def _newest(self, task: Task) -> Task | None:
