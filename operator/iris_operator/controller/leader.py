@@ -18,10 +18,11 @@ from iris_operator.ports.kube import LEASES, KubeApi
 
 log = logging.getLogger(__name__)
 
-LEASE_SECONDS = 8
+LEASE_SECONDS = 12
 _RENEW_SECONDS = 2.0
-_RENEW_DEADLINE_SECONDS = 5.0  # under LEASE_SECONDS by more than a request's time
-_CALL_SECONDS = 2.0
+_RETRY_SECONDS = 0.5
+_RENEW_DEADLINE_SECONDS = 8.0  # under LEASE_SECONDS by more than a request's time
+_CALL_SECONDS = 3.0
 
 
 class Leadership:
@@ -50,13 +51,16 @@ class Leadership:
     async def keep(self) -> None:
         """Returns when the leadership is lost; the caller must end the process."""
         renewed = self._clock()
+        pause = _RENEW_SECONDS
         while self._clock() - renewed < _RENEW_DEADLINE_SECONDS:
-            await asyncio.sleep(_RENEW_SECONDS)
+            await asyncio.sleep(pause)
             started = self._clock()
             if await self._try():
-                renewed = started
+                renewed, pause = started, _RENEW_SECONDS
             elif self.holder != self._identity:
                 break
+            else:
+                pause = _RETRY_SECONDS
         self.leading = False
         log.error("leadership lost to %s", self.holder or "nobody known")
 
