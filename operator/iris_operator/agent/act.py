@@ -142,9 +142,11 @@ class Actor:
     async def _report(self, uid: str, action: Report) -> bool:
         if action.verify and await self._sandboxes.look(action.verify) is not None:
             return True
-        task = self._store.get(uid)
-        if task is not None and action.status.phase is TaskPhase.BUILDING:
+        task, phase = self._store.get(uid), action.status.phase
+        if task is not None and phase is TaskPhase.BUILDING:
             self._memories.update(task, told_at=self._now())
+        elif task is not None and phase is not None and phase.ended:
+            self._memories.update(task, final=action.status)
         self._reporter.want(uid, action.status)
         return False
 

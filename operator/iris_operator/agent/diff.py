@@ -200,6 +200,8 @@ class _Case:
     def without_sandbox(self) -> Decision:
         if self.task.deleting or self.ended:
             return self._let_go() if self.task.deleting else _WAIT
+        if self.memory.final is not None:
+            return Decision(Report(self.memory.final))  # someone wrote over it
         if self.status.start_time is not None:
             return Decision(Report(say.lost(self.task, self.now), verify=say.container(self.task)))
         if self.cause is not None:

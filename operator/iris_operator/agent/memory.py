@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from iris_operator.api.task import TaskStatus
+
 _BACKOFF_SECONDS = (1.0, 60.0)
 
 
@@ -54,6 +56,7 @@ class Memory:
     failure: StartFailure | None = None
     trouble: Trouble | None = None
     told_at: datetime | None = None
+    final: TaskStatus | None = None  # how it ended, as we reported it: its sandbox, the other witness, is removed then
     term_sent: datetime | None = None
     kill_sent: datetime | None = None
 

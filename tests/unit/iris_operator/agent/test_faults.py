@@ -167,3 +167,14 @@ async def test_it_registers_only_with_a_runtime(node: Node, monkeypatch: pytest.
     assert lease["spec"]["holderIdentity"] == node.pod_uid
     assert lease["metadata"]["labels"]["iris.dev/slice"] == "s"
     assert lease["metadata"]["ownerReferences"][0]["uid"] == node.pod_uid
+
+
+async def test_an_end_that_was_written_over_is_told_again(node: Node) -> None:
+    async with node.agent():
+        await node.bind()
+        before = await node.phase("Succeeded")
+        await until(lambda: not node.runtime.sandboxes)
+        late = {"status": {"phase": "Pending", "reason": "Assigned", "conditions": []}}
+        await node.api.patch(TASKS, "t", late, namespace="default", subresource="status")
+        assert await node.phase("Succeeded") == before
+    assert len(node.runtime.started) == 1
