@@ -1,21 +1,15 @@
-"""A bare API server with the vendor's kind installed, and a simulator whose nodes are only objects."""
+"""The shared API server with the vendor's kind installed, and a simulator whose nodes are only objects."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from iris_devcluster.coreweave.controller.install import install
 from iris_devcluster.coreweave.kube import Connection, KubeClient
-from iris_devcluster.coreweave.testing import FakeHost, Pools, api_server, clean
-
-
-@pytest.fixture(scope="session")
-def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connection]:
-    with api_server(tmp_path_factory.mktemp("api")) as found:
-        yield found
+from iris_devcluster.coreweave.testing import FakeHost, Pools, clean
 
 
 @pytest.fixture

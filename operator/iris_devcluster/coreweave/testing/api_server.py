@@ -22,8 +22,11 @@ _READY_SECONDS = 60
 
 
 @contextmanager
-def api_server(folder: Path) -> Iterator[Connection]:
-    """Runs in `folder` for the time of the block; whoever holds the Connection is cluster administrator."""
+def api_server(folder: Path, authorization: str = "AlwaysAllow") -> Iterator[Connection]:
+    """Runs in `folder` for the time of the block; whoever holds the Connection is cluster administrator.
+
+    `authorization`: the modes, such as RBAC.
+    """
     binaries = binaries_folder()
     pki = Pki(folder / "pki")
     pki.prepare()
@@ -36,7 +39,7 @@ def api_server(folder: Path) -> Iterator[Connection]:
         log = stack.enter_context((folder / "log").open("wb"))
         for argv in (
             _etcd(binaries, folder, client_port, peer_port),
-            _server(binaries, folder, pki, client_port, port),
+            _server(binaries, folder, pki, client_port, port, authorization),
         ):
             process = subprocess.Popen(argv, stdout=log, stderr=log)
             stack.callback(process.wait)
@@ -66,7 +69,7 @@ def _etcd(binaries: Path, folder: Path, client_port: int, peer_port: int) -> lis
     ]
 
 
-def _server(binaries: Path, folder: Path, pki: Pki, etcd_port: int, port: int) -> list[str]:
+def _server(binaries: Path, folder: Path, pki: Pki, etcd_port: int, port: int, modes: str) -> list[str]:
     return [
         str(binaries / "kube-apiserver"),
         f"--etcd-servers=http://127.0.0.1:{etcd_port}",
@@ -75,7 +78,7 @@ def _server(binaries: Path, folder: Path, pki: Pki, etcd_port: int, port: int) -
         f"--secure-port={port}",
         f"--cert-dir={folder / 'certs'}",
         f"--token-auth-file={folder / 'tokens.csv'}",
-        "--authorization-mode=AlwaysAllow",
+        f"--authorization-mode={modes}",
         "--service-account-issuer=https://test",
         f"--service-account-key-file={pki.service_account_key}",
         f"--service-account-signing-key-file={pki.service_account_key}",
