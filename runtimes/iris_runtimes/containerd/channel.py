@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
@@ -13,6 +14,8 @@ from iris_runtimes.errors import NodeFault, RuntimeUnavailable
 T = TypeVar("T")
 _NAMESPACE = "containerd-namespace"
 _CALL_SECONDS = 60.0
+_SETTLE_SECONDS = 10.0
+_SETTLE_STEP_SECONDS = 0.1
 _OPTIONS = [
     ("grpc.default_authority", "localhost"),  # containerd's server refuses the escaped socket path as an authority
     ("grpc.max_receive_message_length", 16 * 2**20),
@@ -45,7 +48,7 @@ def translate(error: grpc.aio.AioRpcError) -> Exception:
     """What a failed call means when its caller knows no better."""
     code, words = status_of(error)
     if code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED):
-        return RuntimeUnavailable(f"containerd does not answer: {words}")
+        return RuntimeUnavailable(f"containerd does not answer: {words.rsplit(' error: ', 1)[-1]}")
     return NodeFault(f"containerd: {words or code.name}")
 
 
@@ -71,3 +74,18 @@ async def unless_gone(call: Awaitable[T]) -> T | None:
 def call_options(namespace: str, seconds: float = _CALL_SECONDS) -> dict[str, Any]:
     """Keyword arguments of every unary call."""
     return {"metadata": in_namespace(namespace), "timeout": seconds}
+
+
+async def settled(call: Callable[[], Awaitable[T]]) -> T:
+    """The call's answer, tried again while containerd still clears away after a shim that died, or makes the task for a
+    client that left."""
+    end = asyncio.get_running_loop().time() + _SETTLE_SECONDS
+    while True:
+        try:
+            return await call()
+        except grpc.aio.AioRpcError as error:
+            words = error.details() or ""
+            settling = "ttrpc: closed" in words or ("mkdir " in words and words.endswith("file exists"))
+            if not settling or asyncio.get_running_loop().time() > end:
+                raise
+        await asyncio.sleep(_SETTLE_STEP_SECONDS)

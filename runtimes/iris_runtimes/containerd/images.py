@@ -11,13 +11,13 @@ import grpc
 from iris_runtimes.containerd.channel import call_options, translated, unless_gone
 from iris_runtimes.containerd.content import Content
 from iris_runtimes.containerd.image_config import Accounts, ImageConfig, parse_config, pick_manifest
+from iris_runtimes.containerd.maker import SNAPSHOTTER
 from iris_runtimes.containerd.proto import images_pb2, images_pb2_grpc, snapshots_pb2, snapshots_pb2_grpc, types_pb2
 from iris_runtimes.containerd.reference import normalize
 from iris_runtimes.containerd.transfer import STALL_SECONDS, OnProgress, Puller
 from iris_runtimes.errors import ImageInvalid, ImageNotFound, ImagePullFailed
 from iris_runtimes.protocol import Credentials, Image, PullPolicy
 
-SNAPSHOTTER = "overlayfs"
 HOSTS_DIR = "/etc/containerd/certs.d"  # as containerd sees it; one that is not there is no error
 _INDEX_TYPES = ("application/vnd.oci.image.index.v1+json", "application/vnd.docker.distribution.manifest.list.v2+json")
 ARCHITECTURE = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
 import grpc
 
-from iris_runtimes.containerd.channel import call_options, unless_gone
+from iris_runtimes.containerd.channel import call_options, settled, unless_gone
+from iris_runtimes.containerd.maker import STARTED_LABEL
 from iris_runtimes.containerd.oci_spec import LOG_PATH_ANNOTATION
 from iris_runtimes.containerd.proto import (
     containers_pb2,
@@ -28,22 +27,13 @@ _LOST_CODE = 255
 class Observer:
     """Reads the sandboxes of one containerd namespace. Calls raise grpc.aio.AioRpcError."""
 
-    def __init__(self, channel: grpc.aio.Channel, namespace: str) -> None:
+    def __init__(self, channel: grpc.aio.Channel, namespace: str, changing: Callable[[str], bool]) -> None:
+        """`changing`: whether a sandbox is just being made or removed, so that it says nothing when it has no task."""
         self._call = call_options(namespace)
         self._containers = containers_pb2_grpc.ContainersStub(channel)
         self._tasks = tasks_pb2_grpc.TasksStub(channel)
 
-        self._busy: Counter[str] = Counter()
-
-    @contextmanager
-    def busy(self, sandbox_id: str) -> Iterator[None]:
-        """While a sandbox is being made or removed, that it has no task says nothing."""
-        self._busy[sandbox_id] += 1
-        try:
-            yield
-        finally:
-            self._busy[sandbox_id] -= 1
-            self._busy += Counter()  # drops zeros
+        self._changing = changing
 
     async def all(self) -> list[Sandbox]:
         """Every sandbox; exits without the memory's facts."""
@@ -56,21 +46,22 @@ class Observer:
         ]
         return [one for one in looks if one is not None]
 
-    async def one(self, sandbox_id: str) -> Sandbox | None:
-        """One sandbox, None when there is none."""
+    async def one(self, sandbox_id: str, *, by_changer: bool = False) -> Sandbox | None:
+        """One sandbox, None when there is none. `by_changer`: the one who is changing it asks, before doing so."""
         container = await self._container(sandbox_id)
-        return None if container is None else await self._look_again(container)
+        return None if container is None else await self._look_again(container, by_changer=by_changer)
 
-    async def _look_again(self, container: containers_pb2.Container) -> Sandbox | None:
+    async def _look_again(self, container: containers_pb2.Container, *, by_changer: bool = False) -> Sandbox | None:
         """With its task; one without is looked at twice, for it may have been removed between the looks."""
-        making = container.id in self._busy
-        task = await unless_gone(self._tasks.Get(tasks_pb2.GetRequest(container_id=container.id), **self._call))
+        changing = self._changing(container.id)
+        request = tasks_pb2.GetRequest(container_id=container.id)
+        task = await settled(lambda: unless_gone(self._tasks.Get(request, **self._call)))
         if task is not None:
             return as_sandbox(container, task.process)
         still = await self._container(container.id)
         if still is None:
             return None
-        if making or container.id in self._busy:
+        if not by_changer and (changing or self._changing(container.id)):
             return Sandbox(still.id, dict(still.labels), SandboxState.CREATED)
         return without_task(still)
 
@@ -93,18 +84,19 @@ def as_sandbox(container: containers_pb2.Container, process: process_pb2.Process
 
 
 def without_task(container: containers_pb2.Container) -> Sandbox:
-    """Never started, or lost with its shim, its node's reboot, or an exit while containerd was away.
-
-    The shim makes the log when it makes the task: a log without a task means that the command may have run.
-    """
+    """Never started; or lost with its shim, at the node's reboot, or by an exit while containerd was away."""
     labels = dict(container.labels)
-    annotations = json.loads(container.spec.value or b"{}").get("annotations") or {}
-    log = annotations.get(LOG_PATH_ANNOTATION)
-    try:
-        last_sign_of_life = Path(log).stat().st_mtime if log else None
-    except FileNotFoundError:
-        last_sign_of_life = None
-    if last_sign_of_life is None:
+    if STARTED_LABEL not in labels:
         return Sandbox(container.id, labels, SandboxState.CREATED)
-    lost = Exit(_LOST_CODE, datetime.fromtimestamp(last_sign_of_life, UTC), lost=True)
+    lost = Exit(_LOST_CODE, _last_sign_of_life(container), lost=True)
     return Sandbox(container.id, labels, SandboxState.EXITED, 0, lost)
+
+
+def _last_sign_of_life(container: containers_pb2.Container) -> datetime:
+    """Its last write to its log, else its start."""
+    annotations = json.loads(container.spec.value or b"{}").get("annotations") or {}
+    try:
+        return datetime.fromtimestamp(Path(annotations[LOG_PATH_ANNOTATION]).stat().st_mtime, UTC)
+    except (KeyError, OSError):
+        started: datetime = container.updated_at.ToDatetime(tzinfo=UTC)
+        return started

@@ -14,7 +14,7 @@ from iris_runtimes.containerd.seccomp import default_profile
 from iris_runtimes.errors import InvalidSpec
 from iris_runtimes.protocol import CgroupParent, Device, SandboxSpec
 
-# Where a sandbox's log is: what tells one that never ran from one whose task was lost.
+# Where a sandbox's log is: of a lost one, its last write is the last sign of life.
 LOG_PATH_ANNOTATION = "dev.iris/log-path"
 SPEC_TYPE = "types.containerd.io/opencontainers/runtime-spec/1/Spec"
 

@@ -1,0 +1,148 @@
+"""Makes and removes sandboxes: container record, snapshot, task, in this order and back.
+
+The record names the snapshot's key, so that the garbage collector spares the snapshot from the moment it exists, without
+a lease. Every step may find its work done already, by a start or removal that was cut off.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Sequence
+from typing import Any, TypeVar
+
+import grpc
+from google.protobuf.any_pb2 import Any as AnyMessage
+from google.protobuf.field_mask_pb2 import FieldMask
+
+from iris_runtimes.containerd.channel import call_options, settled, unless_gone
+from iris_runtimes.containerd.oci_spec import SPEC_TYPE
+from iris_runtimes.containerd.proto import (
+    containers_pb2,
+    containers_pb2_grpc,
+    runc_pb2,
+    snapshots_pb2,
+    snapshots_pb2_grpc,
+    tasks_pb2,
+    tasks_pb2_grpc,
+    types_pb2,
+)
+from iris_runtimes.errors import NodeFault
+from iris_runtimes.protocol import SandboxSpec
+
+SNAPSHOTTER = "overlayfs"
+# Written just before a command starts: a sandbox with it and without a task may have run, and must not run again.
+STARTED_LABEL = "iris.dev/start-begun"
+_RUNTIME = "io.containerd.runc.v2"
+_KILL_SECONDS = 10.0
+
+T = TypeVar("T")
+
+
+class Maker:
+    """Writes the sandboxes of one containerd namespace. Calls raise grpc.aio.AioRpcError."""
+
+    def __init__(self, channel: grpc.aio.Channel, namespace: str) -> None:
+        self._namespace = namespace
+        self._call = call_options(namespace)
+        self._containers = containers_pb2_grpc.ContainersStub(channel)
+        self._snapshots = snapshots_pb2_grpc.SnapshotsStub(channel)
+        self._tasks = tasks_pb2_grpc.TasksStub(channel)
+
+    async def make(self, spec: SandboxSpec, body: dict[str, Any], parent_snapshot: str) -> int:
+        """Make it and start its command; its process id, 0 when an earlier start made it."""
+        await self._create_container(spec, body)
+        mounts = await self._prepare(spec.id, parent_snapshot)
+        pid = await settled(lambda: self._create_task(spec, mounts))
+        begun = containers_pb2.Container(id=spec.id, labels={STARTED_LABEL: "true"})
+        mask = FieldMask(paths=[f"labels.{STARTED_LABEL}"])
+        update = containers_pb2.UpdateContainerRequest(container=begun, update_mask=mask)
+        await self._containers.Update(update, **self._call)
+        await self._tasks.Start(tasks_pb2.StartRequest(container_id=spec.id), **self._call)
+        return pid
+
+    async def remove(self, sandbox_id: str) -> None:
+        """Kill what runs and remove everything. NodeFault when it can't be killed."""
+        await settled(lambda: self._delete_task(sandbox_id))
+        request = containers_pb2.DeleteContainerRequest(id=sandbox_id)
+        await unless_gone(self._containers.Delete(request, **self._call))
+        # The collector may have been quicker: gone is success.
+        snapshot = snapshots_pb2.RemoveSnapshotRequest(snapshotter=SNAPSHOTTER, key=sandbox_id)
+        await unless_gone(self._snapshots.Remove(snapshot, **self._call))
+
+    async def signal(self, sandbox_id: str, signal: int, everyone: bool) -> None:
+        """Signal it. One that has exited is no error."""
+        request = tasks_pb2.KillRequest(container_id=sandbox_id, signal=signal, all=everyone)
+        try:
+            await unless_gone(self._tasks.Kill(request, **self._call))
+        except grpc.aio.AioRpcError as error:
+            if error.code() is not grpc.StatusCode.FAILED_PRECONDITION:
+                raise
+
+    async def wait(self, sandbox_id: str, seconds: float | None = None) -> None:
+        """Wait until its task has ended, or is gone."""
+        request = tasks_pb2.WaitRequest(container_id=sandbox_id)
+        options = call_options(self._namespace) | {"timeout": seconds}
+        await settled(lambda: unless_gone(self._tasks.Wait(request, **options)))
+
+    async def _create_container(self, spec: SandboxSpec, body: dict[str, Any]) -> None:
+        options = runc_pb2.Options(systemd_cgroup=spec.cgroup.systemd)
+        container = containers_pb2.Container(
+            id=spec.id,
+            labels=dict(spec.labels),
+            image=spec.image,
+            runtime=containers_pb2.Container.Runtime(
+                name=_RUNTIME,
+                options=AnyMessage(type_url=options.DESCRIPTOR.full_name, value=options.SerializeToString()),
+            ),
+            spec=AnyMessage(type_url=SPEC_TYPE, value=json.dumps(body).encode()),
+            snapshotter=SNAPSHOTTER,
+            snapshot_key=spec.id,
+        )
+        request = containers_pb2.CreateContainerRequest(container=container)
+        await _unless_there(self._containers.Create(request, **self._call))
+
+    async def _prepare(self, sandbox_id: str, parent: str) -> Sequence[types_pb2.Mount]:
+        request = snapshots_pb2.PrepareSnapshotRequest(snapshotter=SNAPSHOTTER, key=sandbox_id, parent=parent)
+        prepared = await _unless_there(self._snapshots.Prepare(request, **self._call))
+        if prepared is not None:
+            return list(prepared.mounts)
+        again = snapshots_pb2.MountsRequest(snapshotter=SNAPSHOTTER, key=sandbox_id)
+        return list((await self._snapshots.Mounts(again, **self._call)).mounts)
+
+    async def _create_task(self, spec: SandboxSpec, mounts: Sequence[types_pb2.Mount]) -> int:
+        log = f"file://{spec.log_path}"
+        # Two streams, one file: the shim appends to it, and goes on when the agent is away.
+        request = tasks_pb2.CreateTaskRequest(container_id=spec.id, rootfs=mounts, stdout=log, stderr=log)
+        created = await _unless_there(self._tasks.Create(request, **self._call))
+        return 0 if created is None else int(created.pid)
+
+    async def _delete_task(self, sandbox_id: str) -> None:
+        """Delete the task, killing it first if need be."""
+        request = tasks_pb2.DeleteTaskRequest(container_id=sandbox_id)
+        try:
+            await unless_gone(self._tasks.Delete(request, **self._call))
+            return
+        except grpc.aio.AioRpcError as error:
+            if "running" not in (error.details() or ""):  # the shim's error comes as UNKNOWN, with words only
+                raise
+        await self.signal(sandbox_id, 9, everyone=True)
+        try:
+            await self.wait(sandbox_id, _KILL_SECONDS)
+        except grpc.aio.AioRpcError as error:
+            if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
+                words = (
+                    f"sandbox {sandbox_id} still runs {_KILL_SECONDS:.0f} s after SIGKILL: the node's kernel holds it"
+                )
+                raise NodeFault(words) from error
+            raise
+        await unless_gone(self._tasks.Delete(request, **self._call))
+
+
+async def _unless_there(call: Awaitable[T]) -> T | None:
+    """The call's answer, None when what it makes is there already."""
+    try:
+        return await call
+    except grpc.aio.AioRpcError as error:
+        if error.code() is grpc.StatusCode.ALREADY_EXISTS:
+            return None
+        raise
