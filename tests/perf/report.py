@@ -1,0 +1,158 @@
+"""The figures as one JSON document, and as tables for people."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from tests.perf import iris_load, job_load
+from tests.perf.measure import Measured, Plan
+from tests.perf.stats import breakdown, latency, seconds
+from tests.perf.usage import Spent
+
+AIM = 2.5
+"""Iris' throughput over a Job's: the least that is wanted; 4 to 5 is the goal."""
+
+
+def document(found: Measured, plan: Plan) -> dict[str, Any]:
+    """All figures. Rates per second, latencies in milliseconds, memory in MiB, processor in seconds per object."""
+    iris_alone = latency(seconds(found.iris_single, "created", "running"))
+    pod_alone = latency(seconds(found.pod_single, "created", "running"))
+    start = latency(found.containerd_start_seconds())
+    assert found.after is not None
+    return {
+        "plan": plan.__dict__,
+        "iris": {
+            "tasksPerSecond": round(found.iris.rate, 2),
+            "rounds": [round(rate, 2) for rate in found.iris.rates],
+            "applyToRunningMs": {"alone": iris_alone, "burst": latency(found.iris.seconds("created", "running"))},
+            "applyToEndedMs": {"alone": latency(seconds(found.iris_single, "created", "ended"))},
+            "stepsMs": {
+                "alone": breakdown(found.iris_single, iris_load.STAGES),
+                "burst": breakdown(found.iris.lives, iris_load.STAGES),
+            },
+            "deletedPerSecond": round(plan.tasks / statistics.median(found.iris_deleted_seconds), 2),
+            **_costs(found.iris_spent, plan.tasks),
+        },
+        "job": {
+            "podsPerSecond": round(found.job.rate, 2),
+            "rounds": [round(rate, 2) for rate in found.job.rates],
+            "createToRunningMs": {
+                "alone": pod_alone,
+                "burst": latency(found.job.seconds("created", "running")),
+                "sinceJobCreation": latency(found.job_running_seconds),
+            },
+            "createToEndedMs": {"alone": latency(seconds(found.pod_single, "created", "ended"))},
+            "stepsMs": {"alone": breakdown(found.pod_single, job_load.STAGES)},
+            **_costs(found.job_spent, plan.pods),
+        },
+        "containerd": {
+            "sandboxesPerSecond": round(found.containerd_rate, 2),
+            "rounds": [round(rate, 2) for rate in found.containerd_rates],
+            "startMs": start,
+            "stepsMs": {
+                step: round(statistics.median(one[step] for one in found.containerd_single) * 1000, 1)
+                for step in ("start", "exit", "remove")
+            },
+        },
+        "memoryMiB": dict(sorted(found.after.rss_mib.items())),
+        "ratios": {
+            "throughputIrisOverJob": round(found.iris.rate / found.job.rate, 2),
+            "throughputIrisOverContainerd": round(found.iris.rate / found.containerd_rate, 2),
+            "latencyPodOverIris": round(pod_alone["p50"] / iris_alone["p50"], 2),
+            "latencyIrisOverContainerd": round(iris_alone["p50"] / start["p50"], 2),
+        },
+        "aim": {"throughputIrisOverJob": AIM, "met": found.iris.rate / found.job.rate >= AIM},
+    }
+
+
+def _costs(rounds: Sequence[Spent], each: int) -> dict[str, Any]:
+    """Per object, over all rounds."""
+    cpu: Counter[str] = Counter()
+    writes: Counter[str] = Counter()
+    for one in rounds:
+        cpu.update(one.cpu_seconds)
+        writes.update(one.writes)
+    number = each * len(rounds)
+    return {
+        "apiWritesEach": {name: round(value / number, 2) for name, value in sorted(writes.items())},
+        "cpuMsEach": {name: round(value / number * 1000, 1) for name, value in sorted(cpu.items())},
+    }
+
+
+def show(figures: Mapping[str, Any], console: Console) -> None:
+    """Tables, then whether the aim is met."""
+    console.print(_main_table(figures))
+    console.print(_steps_table(figures))
+    console.print(_costs_table(figures))
+    memory = ", ".join(f"{name} {value:.0f}" for name, value in figures["memoryMiB"].items())
+    console.print(f"Memory (RSS, MiB): {memory}")
+    ratio, met = figures["ratios"]["throughputIrisOverJob"], figures["aim"]["met"]
+    verdict = "met" if met else "not met"
+    console.print(f"Iris runs {ratio:.1f} times as many per second as a Job; the aim is {AIM} times: {verdict}")
+
+
+def _main_table(figures: Mapping[str, Any]) -> Table:
+    table = Table(title="/bin/true on one node, image cached, host network")
+    for title in ("", "Iris", "Kubernetes Job", "containerd alone", "Iris : Job", "Iris : containerd"):
+        table.add_column(title, justify="left" if not title else "right")
+    iris, job, alone, ratios = figures["iris"], figures["job"], figures["containerd"], figures["ratios"]
+    table.add_row(
+        "at once, per second",
+        f"{iris['tasksPerSecond']:.1f}",
+        f"{job['podsPerSecond']:.1f}",
+        f"{alone['sandboxesPerSecond']:.1f}",
+        f"{ratios['throughputIrisOverJob']:.2f}",
+        f"{ratios['throughputIrisOverContainerd']:.2f}",
+    )
+    rows = (
+        ("alone, until it runs: p50, ms", "alone", "p50"),
+        ("alone, until it runs: p99, ms", "alone", "p99"),
+        ("at once, until it runs: p50, ms", "burst", "p50"),
+        ("at once, until it runs: p99, ms", "burst", "p99"),
+    )
+    for title, load, part in rows:
+        ours, theirs = iris["applyToRunningMs"][load][part], job["createToRunningMs"][load][part]
+        bare = alone["startMs"][part] if load == "alone" else None
+        table.add_row(
+            title,
+            f"{ours:.0f}",
+            f"{theirs:.0f}",
+            f"{bare:.0f}" if bare else "",
+            f"{ours / theirs:.2f}",
+            f"{ours / bare:.2f}" if bare else "",
+        )
+    return table
+
+
+def _steps_table(figures: Mapping[str, Any]) -> Table:
+    table = Table(title="Where the time goes: median ms from one stage to the next, as a watch sees them")
+    for title in ("step", "Task alone", "Task, at once", "Pod alone", "sandbox alone"):
+        table.add_column(title, justify="left" if title == "step" else "right")
+    columns = [
+        figures["iris"]["stepsMs"]["alone"],
+        figures["iris"]["stepsMs"]["burst"],
+        figures["job"]["stepsMs"]["alone"],
+        figures["containerd"]["stepsMs"],
+    ]
+    for step in dict.fromkeys(step for column in columns for step in column):
+        table.add_row(step, *(f"{column[step]:.0f}" if step in column else "" for column in columns))
+    return table
+
+
+def _costs_table(figures: Mapping[str, Any]) -> Table:
+    table = Table(title="What each costs (creation to deletion)")
+    for title in ("", "per Task", "per Pod of the Job"):
+        table.add_column(title, justify="left" if not title else "right")
+    for key, unit in (("apiWritesEach", "writes"), ("cpuMsEach", "CPU ms")):
+        ours, theirs = figures["iris"][key], figures["job"][key]
+        for name in sorted({*ours, *theirs}):
+            if max(ours.get(name, 0), theirs.get(name, 0)) >= 0.05:  # the rest is background
+                table.add_row(f"{name}, {unit}", f"{ours.get(name, 0):g}", f"{theirs.get(name, 0):g}")
+        table.add_section()
+    return table
