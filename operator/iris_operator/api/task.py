@@ -188,10 +188,16 @@ _EXCEPT_BINDING = " && ".join(
         "resources", "securityContext", "placement", "terminationGracePeriodSeconds",
     )
 )  # fmt: skip
-_GPU_WHOLE = (
+# 2 and "2" are one number: quantities may be written either way.
+_GPU_WHOLE = " && ".join(
+    f"(!has(self.resources) || !has(self.resources.{part}) || !('nvidia.com/gpu' in self.resources.{part}) || "
+    f"string(self.resources.{part}['nvidia.com/gpu']).matches('^[0-9]+$'))"
+    for part in ("requests", "limits")
+)
+_GPU_SAME = (
     "!has(self.resources) || !has(self.resources.requests) || !('nvidia.com/gpu' in self.resources.requests) || "
     "!has(self.resources.limits) || !('nvidia.com/gpu' in self.resources.limits) || "
-    "self.resources.requests['nvidia.com/gpu'] == self.resources.limits['nvidia.com/gpu']"
+    "string(self.resources.requests['nvidia.com/gpu']) == string(self.resources.limits['nvidia.com/gpu'])"
 )
 
 
@@ -210,6 +216,12 @@ class Task(Resource):
                     {"rule": _EXCEPT_BINDING, "message": _IMMUTABLE},
                     {
                         "rule": _GPU_WHOLE,
+                        "fieldPath": ".resources",
+                        "message": "nvidia.com/gpu is not a whole number: GPUs are whole devices, such as 1 or 8",
+                    },
+                    {
+                        "rule": _GPU_SAME,
+                        "fieldPath": ".resources",
                         "message": "nvidia.com/gpu in requests and limits differ: GPUs are whole devices, set just limits",
                     },
                 ]
