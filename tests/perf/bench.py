@@ -76,7 +76,9 @@ def main(
     if output == "json":
         click.echo(json.dumps(figures, indent=2))
     else:
-        show(figures, Console())
+        console = Console()
+        # A file or a pipe has no width of its own; tables must not be folded in it.
+        show(figures, console if console.is_terminal else Console(width=120))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from iris_operator.ports.errors import NotFoundError
 from iris_operator.ports.kube import TASKS
@@ -18,9 +18,9 @@ _PER_TASK_SECONDS = 3.0  # far slower than this is broken
 
 
 async def burst(
-    target: Target, run: str, count: int, progress: Callable[[str], None], deleted: list[float] | None = None
-) -> list[Life]:
-    """`count` Tasks at once. Deletes them all; `deleted` gets the seconds that took."""
+    target: Target, run: str, count: int, progress: Callable[[str], None], when_ended: Callable[[], Awaitable[None]]
+) -> tuple[list[Life], float]:
+    """`count` Tasks at once; `when_ended` is called before they are deleted. Their lives, and the deletions' seconds."""
     observer = _observer(target, run)
     names = [f"{run}-{number}" for number in range(count)]
     gate = asyncio.Semaphore(CONNECTIONS)
@@ -33,13 +33,12 @@ async def burst(
         try:
             await asyncio.gather(*(create(name) for name in names))
             await observer.ended(count, 60 + count * _PER_TASK_SECONDS, progress)
+            await when_ended()
         finally:
             began = time.monotonic()
             await _delete(target, names, gate)
             await observer.gone(60 + count * _PER_TASK_SECONDS)
-    if deleted is not None:
-        deleted.append(time.monotonic() - began)
-    return [observer.lives[name] for name in names]
+    return [observer.lives[name] for name in names], time.monotonic() - began
 
 
 async def one_by_one(target: Target, run: str, count: int, progress: Callable[[str], None]) -> list[Life]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from iris_operator.ports.errors import NotFoundError
@@ -17,9 +17,17 @@ _PER_POD_SECONDS = 5.0
 
 
 async def burst(
-    target: Target, run: str, count: int, parallelism: int, progress: Callable[[str], None]
+    target: Target,
+    run: str,
+    count: int,
+    parallelism: int,
+    progress: Callable[[str], None],
+    when_ended: Callable[[], Awaitable[None]],
 ) -> tuple[list[Life], float]:
-    """One Job of `count` completions. The Pods' lives, and when the Job's creation was asked for (monotonic)."""
+    """One Job of `count` completions; `when_ended` is called before it is deleted.
+
+    The Pods' lives, and when the Job's creation was asked for (monotonic).
+    """
     observer = _observer(target, run)
     job = {
         "apiVersion": JOBS.api_version,
@@ -38,6 +46,7 @@ async def burst(
             began = observer.lives.pop(run).stages["created"]
             await target.api.create(JOBS, job, target.namespace)
             await observer.ended(count, 60 + count * _PER_POD_SECONDS, progress)
+            await when_ended()
         finally:
             await _delete(target, JOBS, run)
             await observer.gone(60 + count * _PER_POD_SECONDS)

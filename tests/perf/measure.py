@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import statistics
 import time
 from dataclasses import dataclass, field
@@ -12,6 +13,8 @@ from tests.perf import containerd_load, iris_load, job_load
 from tests.perf.stats import Burst, Life, percentile, seconds
 from tests.perf.target import Target
 from tests.perf.usage import Spent, Usage, read_usage, spent
+
+_SETTLE_SECONDS = 1.0  # late status writes belong to the load
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,7 @@ class Measured:
     containerd_rates: list[float] = field(default_factory=list)
     containerd_single: list[dict[str, float]] = field(default_factory=list)
     iris_spent: list[Spent] = field(default_factory=list)
+    iris_delete_spent: list[Spent] = field(default_factory=list)
     job_spent: list[Spent] = field(default_factory=list)
     after: Usage | None = None
 
@@ -50,6 +54,22 @@ class Measured:
     def containerd_start_seconds(self) -> list[float]:
         """Start calls, one at a time."""
         return [one["start"] for one in self.containerd_single]
+
+
+class _Reading:
+    """What a burst costs from here to when `read` is called."""
+
+    def __init__(self, target: Target, before: Usage) -> None:
+        self._target, self._before = target, before
+        self.after = before
+
+    async def read(self) -> None:
+        await asyncio.sleep(_SETTLE_SECONDS)
+        self.after = await read_usage(self._target)
+
+    @property
+    def spent(self) -> Spent:
+        return spent(self._before, self.after)
 
 
 async def measure(target: Target, plan: Plan, progress: Progress) -> Measured:
@@ -70,9 +90,11 @@ async def measure(target: Target, plan: Plan, progress: Progress) -> Measured:
 
 async def _iris(target: Target, plan: Plan, run: str, of: str, found: Measured, progress: Progress) -> None:
     with progress.step(f"Iris: {plan.tasks} Tasks at once{of}") as step:
-        before = await read_usage(target)
-        lives = await iris_load.burst(target, f"{run}-tasks", plan.tasks, step.update, found.iris_deleted_seconds)
-        found.iris_spent.append(spent(before, await read_usage(target)))
+        reading = _Reading(target, await read_usage(target))
+        lives, deleting = await iris_load.burst(target, f"{run}-tasks", plan.tasks, step.update, reading.read)
+        found.iris_deleted_seconds.append(deleting)
+        found.iris_spent.append(reading.spent)
+        found.iris_delete_spent.append(spent(reading.after, await read_usage(target)))
         found.iris.add(lives)
         step.note = f"{found.iris.rates[-1]:.1f} Tasks/s"
     with progress.step(f"Iris: {plan.single} Tasks one at a time{of}") as step:
@@ -82,9 +104,10 @@ async def _iris(target: Target, plan: Plan, run: str, of: str, found: Measured, 
 
 async def _job(target: Target, plan: Plan, run: str, of: str, found: Measured, progress: Progress) -> None:
     with progress.step(f"Kubernetes: a Job of {plan.pods} Pods{of}") as step:
-        before = await read_usage(target)
-        lives, began = await job_load.burst(target, f"{run}-job", plan.pods, plan.parallelism, step.update)
-        found.job_spent.append(spent(before, await read_usage(target)))
+        reading = _Reading(target, await read_usage(target))
+        name = f"{run}-job"
+        lives, began = await job_load.burst(target, name, plan.pods, plan.parallelism, step.update, reading.read)
+        found.job_spent.append(reading.spent)
         ended = max(life.stages["ended"] for life in lives)
         found.job.lives += lives
         found.job.rates.append(len(lives) / (ended - began))

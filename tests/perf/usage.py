@@ -30,6 +30,8 @@ class Usage:
     """At one moment. Processor seconds since each process began; writes since each counter began."""
 
     cpu_seconds: Mapping[str, float]
+    cpu_seconds_after: Mapping[str, float]
+    """When the rest had been read: reading the API server's metrics is work for it too."""
     rss_mib: Mapping[str, float]
     writes: Mapping[str, float]
     """By who counted it, verb and resource, such as `operator patch tasks`."""
@@ -45,7 +47,7 @@ class Spent:
 
 def spent(before: Usage, after: Usage) -> Spent:
     """Unmeasured when a process was restarted in between."""
-    cpu = {name: round(after.cpu_seconds.get(name, 0) - value, 2) for name, value in before.cpu_seconds.items()}
+    cpu = {name: round(after.cpu_seconds.get(name, 0) - value, 2) for name, value in before.cpu_seconds_after.items()}
     restarted = [name for name, value in cpu.items() if value < 0]
     if restarted:
         raise Unmeasured(f"restarted while it was measured: {', '.join(restarted)}")
@@ -65,6 +67,7 @@ async def read_usage(target: Target) -> Usage:
     for name in ("operator 1", "agent 1"):
         if name not in pids:
             raise Unmeasured(f"no process of the {name.split()[0]} is found on this machine")
+    cpu = _cpu(pids)
     writes: Counter[str] = Counter()
     for pod in operators.items:
         path = PODS.path(target.namespace, f"{pod['metadata']['name']}:{_OPERATOR_PORT}", "proxy/metrics")
@@ -72,11 +75,7 @@ async def read_usage(target: Target) -> Usage:
     agent = PODS.path(target.namespace, f"{target.worker_pod}:{_AGENT_PORT}", "proxy/metrics")
     writes += own_writes(await _text(target.api, agent), "agent")
     writes += server_writes(await _text(target.api, "/metrics"))
-    return Usage(
-        {name: _cpu_seconds(pid) for name, pid in pids.items()},
-        {name: _rss_mib(pid) for name, pid in pids.items()},
-        writes,
-    )
+    return Usage(cpu, _cpu(pids), {name: _rss_mib(pid) for name, pid in pids.items()}, writes)
 
 
 def own_writes(text: str, who: str) -> Counter[str]:
@@ -127,6 +126,10 @@ def _in_pods(program: str, name: str, uids: list[str]) -> dict[str, int]:
         if program.encode() in line and any(uid in cgroup for uid in uids):
             pids.append(int(entry.name))
     return {f"{name} {number}": pid for number, pid in enumerate(sorted(pids), 1)}
+
+
+def _cpu(pids: Mapping[str, int]) -> dict[str, float]:
+    return {name: _cpu_seconds(pid) for name, pid in pids.items()}
 
 
 def _cpu_seconds(pid: int) -> float:
