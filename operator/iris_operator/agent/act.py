@@ -178,7 +178,11 @@ class Actor:
         patch = {"metadata": {"finalizers": left, "resourceVersion": meta.resource_version}}
         self._metrics.wrote("patch", "tasks")
         try:
-            self._store.observe(await self._api.patch(TASKS, meta.name, patch, namespace=meta.namespace))
+            answer = await self._api.patch(TASKS, meta.name, patch, namespace=meta.namespace)
+            if left:
+                self._store.observe(answer)
+            else:
+                self._store.drop(meta.uid)  # the answer may bear the version from before
         except NotFoundError:
             self._store.drop(meta.uid)
         except ConflictError:

@@ -20,7 +20,7 @@ from tests.unit.iris_operator.agent.build import NODE, POD, task_body
 async def until(holds: Callable[[], Any], seconds: float = 10.0) -> None:
     """Wait until it holds."""
     async with asyncio.timeout(seconds):
-        while not holds():  # noqa: ASYNC110 a test's look at several parts
+        while not holds():
             await asyncio.sleep(0.005)
 
 
