@@ -6,10 +6,18 @@ command -v docker >/dev/null && docker info >/dev/null 2>&1 || {
   echo "CLUSTER=kind needs a Docker engine, and none answers here: make demo uses none" >&2
   exit 1
 }
+KIND_VERSION=v0.30.0
+kind_program() {
+  command -v kind || {
+    [ -x .iris/bin/kind ] || GOBIN=$PWD/.iris/bin CGO_ENABLED=0 go install "sigs.k8s.io/kind@$KIND_VERSION"
+    printf '%s' "$PWD/.iris/bin/kind"
+  }
+}
 cluster_up() {
+  KIND=$(kind_program)
   mkdir -p .iris
-  "$(program kind)" get clusters 2>/dev/null | grep -qx iris ||
-    "$(program kind)" create cluster --name iris --config scripts/kind/cluster.yaml --kubeconfig "$KUBECONFIG"
+  "$KIND" get clusters 2>/dev/null | grep -qx iris ||
+    "$KIND" create cluster --name iris --config scripts/kind/cluster.yaml --kubeconfig "$KUBECONFIG"
   "$(program kubectl)" apply -f operator/iris_devcluster/coreweave/data/nodepool_crd.yaml
   # kind's nodes are there already: one is labelled as the Slice's, as CoreWeave would when it had booted.
   "$(program kubectl)" label node iris-worker --overwrite \
@@ -18,5 +26,5 @@ cluster_up() {
 load_images() {
   iris-devcluster images --archive .iris/images --values .iris/images.yaml
   local archive
-  for archive in .iris/images/*.tar; do "$(program kind)" load image-archive "$archive" --name iris; done
+  for archive in .iris/images/*.tar; do "$KIND" load image-archive "$archive" --name iris; done
 }
