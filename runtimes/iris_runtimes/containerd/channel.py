@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
@@ -14,8 +15,9 @@ from iris_runtimes.errors import NodeFault, RuntimeUnavailable
 T = TypeVar("T")
 _NAMESPACE = "containerd-namespace"
 _CALL_SECONDS = 60.0
-_SETTLE_SECONDS = 10.0
+_SETTLE_SECONDS = 30.0
 _SETTLE_STEP_SECONDS = 0.1
+_SETTLING = re.compile(r"ttrpc: closed|mkdir .*: file exists$|container with given ID already exists$")
 _OPTIONS = [
     ("grpc.default_authority", "localhost"),  # containerd's server refuses the escaped socket path as an authority
     ("grpc.max_receive_message_length", 16 * 2**20),
@@ -77,15 +79,16 @@ def call_options(namespace: str, seconds: float = _CALL_SECONDS) -> dict[str, An
 
 
 async def settled(call: Callable[[], Awaitable[T]]) -> T:
-    """The call's answer, tried again while containerd still clears away after a shim that died, or makes the task for a
-    client that left."""
+    """The call's answer, tried again while containerd itself is still clearing up.
+
+    After a shim that died; and after a client that died while its task was being made: containerd (2.2.9) then gives the
+    creation up, but leaves runc's half behind until the next creation stumbles over it and clears it away.
+    """
     end = asyncio.get_running_loop().time() + _SETTLE_SECONDS
     while True:
         try:
             return await call()
         except grpc.aio.AioRpcError as error:
-            words = error.details() or ""
-            settling = "ttrpc: closed" in words or ("mkdir " in words and words.endswith("file exists"))
-            if not settling or asyncio.get_running_loop().time() > end:
+            if not _SETTLING.search(error.details() or "") or asyncio.get_running_loop().time() > end:
                 raise
         await asyncio.sleep(_SETTLE_STEP_SECONDS)

@@ -52,7 +52,10 @@ class Maker:
         """Make it and start its command; its process id, 0 when an earlier start made it."""
         await self._create_container(spec, body)
         mounts = await self._prepare(spec.id, parent_snapshot)
-        pid = await settled(lambda: self._create_task(spec, mounts))
+        log = f"file://{spec.log_path}"
+        # Two streams, one file: the shim appends to it, and goes on when the agent is away.
+        task = tasks_pb2.CreateTaskRequest(container_id=spec.id, rootfs=mounts, stdout=log, stderr=log)
+        pid = await settled(lambda: self._create_task(task))
         begun = containers_pb2.Container(id=spec.id, labels={STARTED_LABEL: "true"})
         mask = FieldMask(paths=[f"labels.{STARTED_LABEL}"])
         update = containers_pb2.UpdateContainerRequest(container=begun, update_mask=mask)
@@ -62,7 +65,8 @@ class Maker:
 
     async def remove(self, sandbox_id: str) -> None:
         """Kill what runs and remove everything. NodeFault when it can't be killed."""
-        await settled(lambda: self._delete_task(sandbox_id))
+        if not await settled(lambda: self._delete_task(sandbox_id)):
+            await self._clear_half_made(sandbox_id)
         request = containers_pb2.DeleteContainerRequest(id=sandbox_id)
         await unless_gone(self._containers.Delete(request, **self._call))
         # The collector may have been quicker: gone is success.
@@ -109,19 +113,15 @@ class Maker:
         again = snapshots_pb2.MountsRequest(snapshotter=SNAPSHOTTER, key=sandbox_id)
         return list((await self._snapshots.Mounts(again, **self._call)).mounts)
 
-    async def _create_task(self, spec: SandboxSpec, mounts: Sequence[types_pb2.Mount]) -> int:
-        log = f"file://{spec.log_path}"
-        # Two streams, one file: the shim appends to it, and goes on when the agent is away.
-        request = tasks_pb2.CreateTaskRequest(container_id=spec.id, rootfs=mounts, stdout=log, stderr=log)
+    async def _create_task(self, request: tasks_pb2.CreateTaskRequest) -> int:
         created = await _unless_there(self._tasks.Create(request, **self._call))
         return 0 if created is None else int(created.pid)
 
-    async def _delete_task(self, sandbox_id: str) -> None:
-        """Delete the task, killing it first if need be."""
+    async def _delete_task(self, sandbox_id: str) -> bool:
+        """Delete the task, killing it first if need be; whether there was one."""
         request = tasks_pb2.DeleteTaskRequest(container_id=sandbox_id)
         try:
-            await unless_gone(self._tasks.Delete(request, **self._call))
-            return
+            return await unless_gone(self._tasks.Delete(request, **self._call)) is not None
         except grpc.aio.AioRpcError as error:
             if "running" not in (error.details() or ""):  # the shim's error comes as UNKNOWN, with words only
                 raise
@@ -136,6 +136,20 @@ class Maker:
                 raise NodeFault(words) from error
             raise
         await unless_gone(self._tasks.Delete(request, **self._call))
+        return True
+
+    async def _clear_half_made(self, sandbox_id: str) -> None:
+        """What a client that died while its task was being made has left behind is cleared by making the task again."""
+        found = await unless_gone(self._containers.Get(containers_pb2.GetContainerRequest(id=sandbox_id), **self._call))
+        if found is None or STARTED_LABEL in found.container.labels:
+            return
+        snapshot = snapshots_pb2.MountsRequest(snapshotter=SNAPSHOTTER, key=sandbox_id)
+        prepared = await unless_gone(self._snapshots.Mounts(snapshot, **self._call))
+        if prepared is None:
+            return
+        task = tasks_pb2.CreateTaskRequest(container_id=sandbox_id, rootfs=prepared.mounts)
+        await settled(lambda: self._create_task(task))
+        await unless_gone(self._tasks.Delete(tasks_pb2.DeleteTaskRequest(container_id=sandbox_id), **self._call))
 
 
 async def _unless_there(call: Awaitable[T]) -> T | None:

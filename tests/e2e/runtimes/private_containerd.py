@@ -76,6 +76,10 @@ class PrivateContainerd:
                         return int(entry.name)
         raise LookupError(f"no shim of {sandbox_id}")
 
+    def runc_state(self, sandbox_id: str) -> Path:
+        """Where runc keeps what it knows of a sandbox."""
+        return _RUNC_STATE / self.namespace / sandbox_id
+
     def sweep(self) -> None:
         """End all of it and remove what it left; for the end of the tests, however they went."""
         self.kill()
