@@ -53,7 +53,7 @@ MicroTime = Annotated[
 Quantity = Annotated[
     str,
     BeforeValidator(str),
-    Field(json_schema_extra={"x-kubernetes-int-or-string": True, "pattern": QUANTITY_PATTERN}),
+    Field(json_schema_extra={"x-kubernetes-int-or-string": True, "pattern": QUANTITY_PATTERN, "minimum": 0}),
 ]
 """A Kubernetes quantity such as 500m, 2 or 16Gi; a bare integer is taken too."""
 

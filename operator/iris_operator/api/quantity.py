@@ -15,7 +15,10 @@ _QUANTITY = re.compile(
     r"^([+-]?[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:([eE][+-]?[0-9]+)|(n|u|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei))?$"
 )
 
-QUANTITY_PATTERN = r"^([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?$"
+# Digits are bounded: 1e999999999 bytes is a number of a billion digits, which nobody should make us write out.
+QUANTITY_PATTERN = (
+    r"^([0-9]{1,20}(\.[0-9]{0,20})?|\.[0-9]{1,20})([eE][+-]?[0-9]{1,2}|m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?$"
+)
 
 Amounts = Mapping[str, int]
 """Resource name -> amount: `cpu` in millicores, `memory` in bytes, anything else in pieces."""

@@ -45,6 +45,8 @@ REFUSED = {
     "task image with a space": Refused(TASKS, {"image": "a b"}, ("spec.image",)),
     "quantity with a unit of another world": Refused(TASKS, _quantity("5GB"), ("spec.resources.limits.memory",)),
     "quantity below zero": Refused(TASKS, _quantity("-1"), ("spec.resources.limits.memory",)),
+    "bare integer below zero": Refused(TASKS, _quantity(-1), ("spec.resources.limits.memory",)),
+    "quantity of a billion digits": Refused(TASKS, _quantity("1e999999999"), ("spec.resources.limits.memory",)),
     "quantity that is a word": Refused(TASKS, _quantity("much"), ("spec.resources.limits.memory",)),
     "GPU requests under limits": Refused(TASKS, _gpus("1", "2"), ("spec.resources", "set just limits")),
     "GPU requests over limits": Refused(TASKS, _gpus(2, 1), ("spec.resources", "set just limits")),
