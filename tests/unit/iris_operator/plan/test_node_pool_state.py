@@ -1,0 +1,55 @@
+"""What a NodePool's conditions mean (docs/coreweave-nodepool.md): by type and status, never by a reason."""
+
+from __future__ import annotations
+
+import pytest
+
+from iris_operator.plan.node_pool_state import is_ours, pool_state
+from tests.builders import NodePoolBuilder, node_pool, slice_
+
+_POOL = node_pool()
+_OK = _POOL.validated()
+
+CASES: dict[str, tuple[NodePoolBuilder | None, str, str, bool]] = {
+    "none yet": (None, "Unknown", "CreatingNodePool", False),
+    "not looked at": (_POOL, "Unknown", "WaitingForCoreWeave", False),
+    "validated": (_OK, "True", "Accepted", False),
+    "validated, by the older name": (_POOL.condition("Valid", "True"), "True", "Accepted", False),
+    "invalid": (_POOL.condition("Validated", "False", "Invalid"), "False", "InvalidNodePool", True),
+    "invalid, by the older name": (_POOL.condition("Valid", "False"), "False", "InvalidNodePool", True),
+    "over quota": (_OK.condition("Quota", "False", "Over"), "False", "OverQuota", False),
+    "no quota at all": (_OK.condition("Quota", "False", "NotSet"), "False", "OverQuota", False),
+    "no capacity": (_OK.condition("Capacity", "False", "QueuedAwaitingCapacity"), "False", "NoCapacity", False),
+    "capacity unknown": (_OK.condition("Capacity", "Unknown", "CapacityUnknown"), "True", "Accepted", False),
+    "quota before capacity": (
+        _OK.condition("Capacity", "False").condition("Quota", "False"), "False", "OverQuota", False,
+    ),
+    "invalid before all": (
+        _POOL.condition("Quota", "False").condition("Validated", "False"), "False", "InvalidNodePool", True,
+    ),
+    "under target is no fault": (_OK.condition("AtTarget", "False", "UnderTarget"), "True", "Accepted", False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_state(name: str) -> None:
+    pool, accepted, reason, rejected = CASES[name]
+    found = pool_state(pool.build() if pool else None)
+    assert (found.accepted, found.reason, found.rejected) == (accepted, reason, rejected)
+    assert found.message
+
+
+def test_the_vendor_s_words_are_shown() -> None:
+    pool = _POOL.condition("Validated", "False", "Invalid", "instance type does not exist in zone").build()
+    assert pool_state(pool).message == "NodePool team-s is invalid: Invalid: instance type does not exist in zone"
+
+
+def test_counts_are_shown() -> None:
+    pool = _OK.status(currentNodes=1, inProgress=2, queuedNodes=3).build()
+    assert pool_state(pool).message == "NodePool team-s: 1 registered, 2 booting, 3 queued"
+
+
+def test_whose_it_is() -> None:
+    assert is_ours(_POOL.build(), slice_().build())
+    assert not is_ours(_POOL.build(), slice_().meta(uid="of-a-later-one").build())
+    assert not is_ours(_POOL.meta(annotations={}).build(), slice_().build())
