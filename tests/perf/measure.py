@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import statistics
 import time
 from dataclasses import dataclass, field
@@ -45,6 +46,7 @@ class Measured:
     iris_delete_spent: list[Spent] = field(default_factory=list)
     job_spent: list[Spent] = field(default_factory=list)
     after: Usage | None = None
+    load_before: float = field(default_factory=lambda: os.getloadavg()[0])
 
     @property
     def containerd_rate(self) -> float:

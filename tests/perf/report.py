@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -28,6 +29,7 @@ def document(found: Measured, plan: Plan) -> dict[str, Any]:
     assert found.after is not None
     return {
         "plan": plan.__dict__,
+        "machine": {"cpus": os.cpu_count(), "loadBefore": round(found.load_before, 1)},
         "iris": {
             "tasksPerSecond": round(found.iris.rate, 2),
             "rounds": [round(rate, 2) for rate in found.iris.rates],
@@ -89,12 +91,16 @@ def _costs(rounds: Sequence[Spent], each: int) -> dict[str, Any]:
 
 def show(figures: Mapping[str, Any], console: Console) -> None:
     """Tables, then whether the aim is met."""
+    machine = figures["machine"]
     console.print(_main_table(figures))
     console.print(_steps_table(figures))
     console.print(_costs_table(figures))
     memory = ", ".join(f"{name} {value:.0f}" for name, value in figures["memoryMiB"].items())
     console.print(f"Memory (RSS, MiB): {memory}")
     ratio, met = figures["ratios"]["throughputIrisOverJob"], figures["aim"]["met"]
+    if machine["loadBefore"] > machine["cpus"]:
+        words = f"load {machine['loadBefore']} on {machine['cpus']} CPUs before it began"
+        console.print(f"This machine was busy with other work ({words}): take a quiet moment, or more --rounds")
     verdict = "met" if met else "not met"
     console.print(f"Iris runs {ratio:.1f} times as many per second as a Job; the aim is {AIM} times: {verdict}")
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from iris_devcluster.cgroups import hierarchies
 from iris_devcluster.identity import CONTROL_PLANE
 from iris_devcluster.nodes import Cluster
 from iris_operator.adapters.kube.client import KubeClient
@@ -17,6 +18,7 @@ from tests.perf.observe import Unmeasured
 from tests.perf.target import Target
 
 OPERATOR_SELECTOR = "app.kubernetes.io/name=iris-operator"
+WHOLE_NODE = "the node: all, with shims, runc and the commands"
 _OPERATOR_PORT, _AGENT_PORT = 10000, 10001
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _SAMPLE = re.compile(r"^(\w+)\{(.*)\} ([0-9.e+]+)$", re.MULTILINE)
@@ -67,7 +69,7 @@ async def read_usage(target: Target) -> Usage:
     for name in ("operator 1", "agent 1"):
         if name not in pids:
             raise Unmeasured(f"no process of the {name.split()[0]} is found on this machine")
-    cpu = _cpu(pids)
+    cpu = _cpu(target, pids)
     writes: Counter[str] = Counter()
     for pod in operators.items:
         path = PODS.path(target.namespace, f"{pod['metadata']['name']}:{_OPERATOR_PORT}", "proxy/metrics")
@@ -75,7 +77,7 @@ async def read_usage(target: Target) -> Usage:
     agent = PODS.path(target.namespace, f"{target.worker_pod}:{_AGENT_PORT}", "proxy/metrics")
     writes += own_writes(await _text(target.api, agent), "agent")
     writes += server_writes(await _text(target.api, "/metrics"))
-    return Usage(cpu, _cpu(pids), {name: _rss_mib(pid) for name, pid in pids.items()}, writes)
+    return Usage(cpu, _cpu(target, pids), {name: _rss_mib(pid) for name, pid in pids.items()}, writes)
 
 
 def own_writes(text: str, who: str) -> Counter[str]:
@@ -128,8 +130,23 @@ def _in_pods(program: str, name: str, uids: list[str]) -> dict[str, int]:
     return {f"{name} {number}": pid for number, pid in enumerate(sorted(pids), 1)}
 
 
-def _cpu(pids: Mapping[str, int]) -> dict[str, float]:
-    return {name: _cpu_seconds(pid) for name, pid in pids.items()}
+def _cpu(target: Target, pids: Mapping[str, int]) -> dict[str, float]:
+    found = {name: _cpu_seconds(pid) for name, pid in pids.items()}
+    whole = _group_cpu_seconds(target.cluster.machine(target.node).cgroup)
+    return {**found, WHOLE_NODE: whole} if whole is not None else found
+
+
+def _group_cpu_seconds(group: str) -> float | None:
+    """Of all processes that are or were in a control group and below it; None where nobody counts."""
+    for hierarchy in hierarchies():
+        folder = hierarchy.mountpoint / group
+        if "cpuacct" in hierarchy.options.split(","):
+            return int((folder / "cpuacct.usage").read_text()) / 1e9
+        if hierarchy.unified and "cpu" in (folder / "cgroup.controllers").read_text().split():
+            return (
+                int(dict(line.split() for line in (folder / "cpu.stat").read_text().splitlines())["usage_usec"]) / 1e6
+            )
+    return None
 
 
 def _cpu_seconds(pid: int) -> float:
