@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,29 +10,10 @@ import pytest
 from iris_operator.adapters.kube.client import KubeClient
 from iris_operator.adapters.kube.config import connect
 from iris_operator.ports.errors import InvalidError, UnavailableError
-from iris_operator.ports.kube import TASKS, Kind
+from iris_operator.ports.kube import TASKS
 from tests.contracts.kube import KubeContract, task_body
 
 pytestmark = pytest.mark.cluster
-
-_NAMESPACES = Kind("v1", "namespaces", namespaced=False)
-
-
-@pytest.fixture
-async def api(kubeconfig: Path) -> AsyncIterator[KubeClient]:
-    async with KubeClient(await connect(str(kubeconfig))) as client:
-        yield client
-
-
-@pytest.fixture
-async def namespace(api: KubeClient) -> AsyncIterator[str]:
-    name = f"contract-{uuid.uuid4().hex[:8]}"
-    await api.create(_NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-    yield name
-    for body in (await api.list(TASKS, name)).items:
-        if body["metadata"].get("finalizers"):
-            await api.patch(TASKS, body["metadata"]["name"], {"metadata": {"finalizers": None}}, namespace=name)
-    await api.delete(_NAMESPACES, name)
 
 
 class TestKubeClient(KubeContract):

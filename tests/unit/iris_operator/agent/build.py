@@ -28,7 +28,7 @@ def task_body(name: str = "t", command: tuple[str, ...] = ("true",), **spec: Any
     return {
         "apiVersion": "iris.dev/v1alpha1",
         "kind": "Task",
-        "metadata": {"name": name, "namespace": "default", "finalizers": [FINALIZER_TASK]},
+        "metadata": {"name": name, "finalizers": [FINALIZER_TASK]},
         "spec": {"image": "registry.test/task:1", "command": list(command), "binding": binding(), **spec},
     }
 
@@ -36,7 +36,7 @@ def task_body(name: str = "t", command: tuple[str, ...] = ("true",), **spec: Any
 def task(status: dict[str, Any] | None = None, *, deleting: bool = False, bound: Any = None, **spec: Any) -> Task:
     """A Task in memory, uid `uid-t`."""
     body = task_body(**spec)
-    body["metadata"] |= {"uid": "uid-t", "resourceVersion": "10", "generation": 2}
+    body["metadata"] |= {"namespace": "default", "uid": "uid-t", "resourceVersion": "10", "generation": 2}
     if deleting:
         body["metadata"]["deletionTimestamp"] = "2026-11-21T11:59:59Z"
     if bound is not None:

@@ -12,7 +12,7 @@ from iris_operator.adapters.fakes.kube import FakeKube
 from iris_operator.agent.agent import Agent
 from iris_operator.agent.config import AgentConfig
 from iris_operator.ports.errors import NotFoundError
-from iris_operator.ports.kube import LEASES, PODS, TASKS
+from iris_operator.ports.kube import LEASES, PODS, TASKS, KubeApi
 from iris_runtimes.fake import FakeRuntime
 from tests.unit.iris_operator.agent.build import NODE, POD, task_body
 
@@ -25,28 +25,42 @@ async def until(holds: Callable[[], Any], seconds: float = 10.0) -> None:
 
 
 class Node:
-    """One node: its API server, runtime and log folder outlive agents, which come and go by `agent`."""
+    """One node: its API server, runtime and log folder outlive agents, which come and go by `agent`.
 
-    def __init__(self, folder: Path) -> None:
-        self.api = FakeKube()
+    `api` is the fake unless another is given; `fake` is for what only a fake can do and tell.
+    """
+
+    def __init__(self, folder: Path, api: KubeApi | None = None, namespace: str = "default") -> None:
+        self.fake = FakeKube()
+        self.api: KubeApi = api or self.fake
+        self.namespace = namespace
         self.runtime = FakeRuntime()
         self.folder = folder
         self.pod_uid = ""
 
     async def set_up(self) -> None:
         """Make the worker Pod."""
-        pod = {"metadata": {"name": POD}, "spec": {"nodeName": NODE, "terminationGracePeriodSeconds": 20}}
-        self.pod_uid = (await self.api.create(PODS, pod, "default"))["metadata"]["uid"]
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": POD},
+            "spec": {
+                "nodeName": NODE,
+                "terminationGracePeriodSeconds": 20,
+                "containers": [{"name": "agent", "image": "iris/agent:test"}],
+            },
+        }
+        self.pod_uid = (await self.api.create(PODS, pod, self.namespace))["metadata"]["uid"]
 
     @contextlib.asynccontextmanager
     async def agent(self, *, ready: bool = True) -> AsyncIterator[Agent]:
         """An agent that runs; at the end it is told to end, as by SIGTERM."""
-        config = AgentConfig(NODE, POD, "default", self.pod_uid, "", "s", 0, cache_dir=self.folder)
+        config = AgentConfig(NODE, POD, self.namespace, self.pod_uid, "", "s", 0, cache_dir=self.folder)
         agent, stop = Agent(config, self.api, self.runtime), asyncio.Event()
         running = asyncio.create_task(agent.run(stop))
         try:
             if ready:
-                await until(lambda: ("create", "leases", POD) in self.api.writes or running.done())
+                await until(lambda: agent.metrics.api_writes["patch", "leases"] or running.done())
             yield agent
         finally:
             stop.set()
@@ -56,12 +70,12 @@ class Node:
         """Make a Task bound to this worker; its uid."""
         body = task_body(name, command, **spec)
         body["spec"]["binding"]["workerUid"] = self.pod_uid
-        return str((await self.api.create(TASKS, body, "default"))["metadata"]["uid"])
+        return str((await self.api.create(TASKS, body, self.namespace))["metadata"]["uid"])
 
     async def task(self, name: str = "t") -> dict[str, Any] | None:
         """The Task, None when it is gone."""
         try:
-            return await self.api.get(TASKS, name, "default")
+            return await self.api.get(TASKS, name, self.namespace)
         except NotFoundError:
             return None
 
@@ -83,8 +97,13 @@ class Node:
 
     def status_writes(self, name: str = "t") -> int:
         """Patches of that Task's status so far."""
-        return self.api.writes.count(("patch", "tasks/status", name))
+        return self.fake.writes.count(("patch", "tasks/status", name))
 
     async def lease(self) -> dict[str, Any]:
-        """The agent's Lease."""
-        return await self.api.get(LEASES, POD, "default")
+        """The agent's Lease, once it is there."""
+        async with asyncio.timeout(10):
+            while True:
+                try:
+                    return await self.api.get(LEASES, POD, self.namespace)
+                except NotFoundError:
+                    await asyncio.sleep(0.005)

@@ -89,12 +89,12 @@ async def test_the_api_server_may_be_away(node: Node) -> None:
     async with node.agent():
         uid = await node.bind(command=("sleep", "100"))
         await node.phase("Running")
-        await node.api.set_down(True)
+        await node.fake.set_down(True)
         node.runtime.finish(f"task-{uid}-1", 0)
         await until(lambda: node.status_writes() >= 3)
         # What can't be told yet must not be removed either.
         assert f"task-{uid}-1" in node.runtime.sandboxes
-        await node.api.set_down(False)
+        await node.fake.set_down(False)
         await node.phase("Succeeded")
         await until(lambda: not node.runtime.sandboxes)
 
@@ -159,9 +159,9 @@ async def test_it_registers_only_with_a_runtime(node: Node, monkeypatch: pytest.
     async with node.agent(ready=False) as agent:
         await asyncio.sleep(0.1)
         assert agent.problem()
-        assert not [write for write in node.api.writes if write[1] == "leases"]
+        assert not [write for write in node.fake.writes if write[1] == "leases"]
         node.runtime.available = True
-        await until(lambda: any(write[1] == "leases" for write in node.api.writes))
+        await until(lambda: any(write[1] == "leases" for write in node.fake.writes))
         assert agent.problem() == ""
     lease = await node.lease()
     assert lease["spec"]["holderIdentity"] == node.pod_uid

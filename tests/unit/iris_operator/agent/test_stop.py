@@ -21,7 +21,7 @@ async def test_deletion_stops_and_leaves_nothing(node: Node) -> None:
     assert not node.runtime.sandboxes
     # Running, Killed; then the finalizer.
     assert node.status_writes() == 2
-    assert node.api.writes.count(("patch", "tasks", "t")) == 1
+    assert node.fake.writes.count(("patch", "tasks", "t")) == 1
 
 
 async def test_what_ignores_sigterm_is_killed_after_its_grace(node: Node) -> None:
