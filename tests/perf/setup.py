@@ -18,7 +18,7 @@ from iris_devcluster.progress import Progress, Step
 from iris_operator.adapters.kube.client import KubeClient
 from iris_operator.adapters.kube.config import from_kubeconfig
 from iris_operator.ports.errors import NotFoundError
-from iris_operator.ports.kube import NODEPOOLS, PODS, SLICES
+from iris_operator.ports.kube import IRIS_CLUSTERS, PODS, SLICES, Kind
 from tests.perf.observe import Unmeasured
 from tests.perf.target import Target
 from tests.perf.usage import OPERATOR_SELECTOR
@@ -29,6 +29,7 @@ NAMESPACE = "default"
 _IMAGE = "registry.iris:5000/iris/task:dev"
 _BIN = Path(sys.executable).parent
 _LOOK_SECONDS = 0.5
+_GONE_SECONDS = 180.0
 
 
 @contextmanager
@@ -67,6 +68,7 @@ async def installed(cluster: Cluster, api: KubeClient, keep: bool) -> AsyncItera
     if (await api.list(PODS, NAMESPACE, labels=OPERATOR_SELECTOR)).items:
         yield
         return
+    before = await _cluster_names(api)
     values = cluster.root / "images.yaml"
     images = [str(_BIN / "iris-devcluster"), "images", "--values", str(values), "--root", str(cluster.root)]
     try:
@@ -80,6 +82,8 @@ async def installed(cluster: Cluster, api: KubeClient, keep: bool) -> AsyncItera
         yield
     finally:
         if not keep:
+            # Its operator makes one, with a finalizer that only the operator takes off.
+            await _delete_and_wait(api, IRIS_CLUSTERS, await _cluster_names(api) - before)
             uninstall = [str(program("helm")), "uninstall", "iris", "--namespace", NAMESPACE, "--wait"]
             await asyncio.to_thread(_run, "uninstalling the chart", uninstall, cluster.root)
 
@@ -109,7 +113,7 @@ async def ready_slice(
     finally:
         if ours:
             with progress.step(f"giving slice {name} back"):
-                await _give_back(api, name)
+                await _delete_and_wait(api, SLICES, {name})
 
 
 async def _until_ready(cluster: Cluster, api: KubeClient, name: str, step: Step) -> Target:
@@ -130,18 +134,27 @@ async def _until_ready(cluster: Cluster, api: KubeClient, name: str, step: Step)
     return Target(cluster, api, NAMESPACE, name, node["name"], node["workerPod"], node["workerUid"], _IMAGE)
 
 
-async def _give_back(api: KubeClient, name: str) -> None:
+async def _cluster_names(api: KubeClient) -> set[str]:
+    """IrisClusters; none where the kind is unknown yet."""
     try:
-        await api.delete(SLICES, name, NAMESPACE)
-        async with asyncio.timeout(180):
-            while True:
-                await api.get(SLICES, name, NAMESPACE)
-                await asyncio.sleep(_LOOK_SECONDS)
+        return {one["metadata"]["name"] for one in (await api.list(IRIS_CLUSTERS, NAMESPACE)).items}
     except NotFoundError:
-        return
-    except TimeoutError:
-        words = f"slice {name} is still there 180 s after its deletion; see its message, and {NODEPOOLS.plural}"
-        raise Unmeasured(words) from None
+        return set()
+
+
+async def _delete_and_wait(api: KubeClient, kind: Kind, names: set[str]) -> None:
+    for name in names:
+        try:
+            await api.delete(kind, name, NAMESPACE)
+            async with asyncio.timeout(_GONE_SECONDS):
+                while True:
+                    await api.get(kind, name, NAMESPACE)
+                    await asyncio.sleep(_LOOK_SECONDS)
+        except NotFoundError:
+            continue
+        except TimeoutError:
+            words = f"{name} of {kind.plural} is still there {_GONE_SECONDS:.0f} s after its deletion: see its message"
+            raise Unmeasured(words) from None
 
 
 def _run(what: str, command: list[str], root: Path) -> None:

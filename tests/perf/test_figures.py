@@ -1,0 +1,89 @@
+"""The arithmetic of the benchmark, without a cluster."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.perf.observe import Unmeasured, pod_stages, task_stages
+from tests.perf.stats import Burst, Life, breakdown, latency, percentile
+from tests.perf.usage import Usage, own_writes, server_writes, spent
+
+
+@pytest.mark.parametrize(
+    ("percent", "expected"),
+    {"median": (50, 2.0), "p99 is the slowest of few": (99, 4.0), "all": (100, 4.0), "the least": (1, 1.0)}.values(),
+)
+def test_percentiles_are_measured_values(percent: float, expected: float) -> None:
+    assert percentile([4.0, 1.0, 3.0, 2.0], percent) == expected
+
+
+def test_a_percentile_of_nothing_is_an_error() -> None:
+    with pytest.raises(ValueError, match="no values"):
+        percentile([], 50)
+
+
+def test_a_rate_is_from_the_first_creation_to_the_last_end() -> None:
+    burst = Burst()
+    burst.add([Life({"created": 0.0, "ended": 3.0}), Life({"created": 1.0, "ended": 4.0})])
+    assert burst.rate == 0.5
+
+
+def test_the_rate_of_rounds_is_the_median_ones() -> None:
+    assert Burst(rates=[1.0, 9.0, 2.0]).rate == 2.0
+
+
+def test_latencies_are_milliseconds() -> None:
+    assert latency([0.1, 0.2, 0.3]) == {"p50": 200.0, "p99": 300.0}
+
+
+def test_a_stage_that_was_never_seen_is_left_out() -> None:
+    lives = [Life({"created": 0.0, "bound": 0.5, "ended": 2.0})]
+    assert breakdown(lives, ("created", "bound", "running", "ended")) == {"created to bound": 500.0}
+
+
+@pytest.mark.parametrize(
+    ("phase", "expected"),
+    {
+        "new": ("", ["seen", "bound"]),
+        "pulls": ("Building", ["seen", "bound", "building"]),
+        "runs": ("Running", ["seen", "bound", "running"]),
+        "ended before it was seen to run": ("Succeeded", ["seen", "bound", "running", "ended"]),
+    }.values(),
+)
+def test_stages_of_a_task(phase: str, expected: list[str]) -> None:
+    assert list(task_stages({"spec": {"binding": {"nodeName": "n"}}, "status": {"phase": phase}})) == expected
+
+
+def test_stages_of_a_pod() -> None:
+    assert list(pod_stages({"spec": {"nodeName": "n"}, "status": {"phase": "Pending"}})) == ["seen", "bound"]
+    assert list(pod_stages({"spec": {}, "status": {"phase": "Pending"}})) == ["seen"]
+
+
+def test_writes_are_counted_by_who_and_what() -> None:
+    text = 'iris_agent_api_writes_total{verb="patch",resource="tasks/status"} 7\niris_agent_tasks_started_total 9\n'
+    assert own_writes(text, "agent") == {"agent: patch tasks/status": 7}
+
+
+def test_the_servers_count_leaves_reads_and_strangers_out() -> None:
+    template = 'apiserver_request_total{{code="{}",resource="{}",subresource="{}",verb="{}"}} {}'
+    lines = [
+        template.format(200, "tasks", "status", "PATCH", 4),
+        template.format(409, "tasks", "status", "PATCH", 1),
+        template.format(200, "tasks", "", "LIST", 9),
+        template.format(200, "configmaps", "", "PUT", 9),
+    ]
+    assert server_writes("\n".join(lines)) == {"API server: patch tasks/status": 5}
+
+
+def _usage(seconds: float, writes: float) -> Usage:
+    return Usage({"agent": seconds}, {"agent": seconds}, {"agent": 1.0}, {"agent: patch tasks": writes})
+
+
+def test_costs_are_what_was_added() -> None:
+    cost = spent(_usage(1.0, 10), _usage(1.5, 13))
+    assert (cost.cpu_seconds, cost.writes) == ({"agent": 0.5}, {"agent: patch tasks": 3})
+
+
+def test_a_restart_can_not_be_measured() -> None:
+    with pytest.raises(Unmeasured, match="agent"):
+        spent(_usage(5.0, 10), _usage(0.1, 0))
