@@ -17,7 +17,9 @@ _NAMESPACE = "containerd-namespace"
 _CALL_SECONDS = 60.0
 _SETTLE_SECONDS = 30.0
 _SETTLE_STEP_SECONDS = 0.1
-_SETTLING = re.compile(r"ttrpc: closed|mkdir .*: file exists$|container with given ID already exists$")
+_SETTLING = re.compile(
+    r"ttrpc: closed|mkdir .*/io\.containerd\.runtime\.v2\.task/.*: file exists$|container with given ID already exists$"
+)
 _OPTIONS = [
     ("grpc.default_authority", "localhost"),  # containerd's server refuses the escaped socket path as an authority
     ("grpc.max_receive_message_length", 16 * 2**20),

@@ -27,7 +27,7 @@ from iris_runtimes.containerd.pod_context import read_pod_context
 from iris_runtimes.containerd.proto import containers_pb2_grpc, tasks_pb2, tasks_pb2_grpc, version_pb2_grpc
 from iris_runtimes.containerd.start_errors import start_error
 from iris_runtimes.containerd.transfer import STALL_SECONDS
-from iris_runtimes.errors import RuntimeFault, RuntimeUnavailable, SandboxNotFound
+from iris_runtimes.errors import NodeFault, RuntimeFault, RuntimeUnavailable, SandboxNotFound
 from iris_runtimes.protocol import (
     Credentials,
     Exit,
@@ -124,7 +124,7 @@ class ContainerdRuntime:
             await self._maker.signal(sandbox_id, signal, everyone)
 
     async def remove(self, sandbox_id: str) -> None:
-        await self._operations.run(sandbox_id, self._remove(sandbox_id))
+        await self._operations.run(sandbox_id, self._remove(sandbox_id, of_unknown_past=True))
 
     async def events(self) -> AsyncGenerator[Exited, None]:
         async with aclosing(exits(self._channel, self._namespace)) as ids:
@@ -145,7 +145,10 @@ class ContainerdRuntime:
         user = await self._user(spec, config)
         devices = [look_at_device(device) for device in spec.devices]
         body = build_spec(spec, config, user, devices, cgroup_v2=self._cgroup_v2)
-        await asyncio.to_thread(spec.log_path.parent.mkdir, parents=True, exist_ok=True)
+        try:
+            await asyncio.to_thread(spec.log_path.parent.mkdir, parents=True, exist_ok=True)
+        except OSError as error:
+            raise NodeFault(f"the log's folder {spec.log_path.parent} can't be made: {error.strerror}") from error
         try:
             pid = await self._maker.make(spec, body, config.chain_id)
         except grpc.aio.AioRpcError as error:
@@ -154,13 +157,13 @@ class ContainerdRuntime:
             failure = start_error(error, body["process"]["args"][0], spec.image)
             if not isinstance(failure, RuntimeUnavailable):
                 with suppress(RuntimeFault):  # why the start failed matters more; the caller removes it again
-                    await self._remove(spec.id)
+                    await self._remove(spec.id, of_unknown_past=False)
             raise failure from error
         return Sandbox(spec.id, dict(spec.labels), SandboxState.RUNNING, pid)
 
-    async def _remove(self, sandbox_id: str) -> None:
+    async def _remove(self, sandbox_id: str, *, of_unknown_past: bool) -> None:
         async with translated():
-            await self._maker.remove(sandbox_id)
+            await self._maker.remove(sandbox_id, of_unknown_past=of_unknown_past)
 
     async def _user(self, spec: SandboxSpec, config: ImageConfig) -> User:
         if spec.user is not None:

@@ -14,7 +14,7 @@ import grpc
 from google.protobuf.any_pb2 import Any as AnyMessage
 from google.protobuf.field_mask_pb2 import FieldMask
 
-from iris_runtimes.containerd.channel import call_options, settled, unless_gone
+from iris_runtimes.containerd.channel import call_options, settled, translate, unless_gone
 from iris_runtimes.containerd.oci_spec import SPEC_TYPE
 from iris_runtimes.containerd.proto import (
     containers_pb2,
@@ -26,7 +26,7 @@ from iris_runtimes.containerd.proto import (
     tasks_pb2_grpc,
     types_pb2,
 )
-from iris_runtimes.errors import NodeFault
+from iris_runtimes.errors import NodeFault, RuntimeUnavailable
 from iris_runtimes.protocol import SandboxSpec
 
 SNAPSHOTTER = "overlayfs"
@@ -63,9 +63,12 @@ class Maker:
         await self._tasks.Start(tasks_pb2.StartRequest(container_id=spec.id), **self._call)
         return pid
 
-    async def remove(self, sandbox_id: str) -> None:
-        """Kill what runs and remove everything. NodeFault when it can't be killed."""
-        if not await settled(lambda: self._delete_task(sandbox_id)):
+    async def remove(self, sandbox_id: str, *, of_unknown_past: bool) -> None:
+        """Kill what runs and remove everything. NodeFault when it can't be killed.
+
+        `of_unknown_past`: another process may have died while it made this one.
+        """
+        if not await settled(lambda: self._delete_task(sandbox_id)) and of_unknown_past:
             await self._clear_half_made(sandbox_id)
         request = containers_pb2.DeleteContainerRequest(id=sandbox_id)
         await unless_gone(self._containers.Delete(request, **self._call))
@@ -148,7 +151,12 @@ class Maker:
         if prepared is None:
             return
         task = tasks_pb2.CreateTaskRequest(container_id=sandbox_id, rootfs=prepared.mounts)
-        await settled(lambda: self._create_task(task))
+        try:
+            await settled(lambda: self._create_task(task))
+        except grpc.aio.AioRpcError as error:
+            if isinstance(translate(error), RuntimeUnavailable):
+                raise
+            return  # it can't be made, by whatever is wrong with it: containerd has cleared up after the attempt
         await unless_gone(self._tasks.Delete(tasks_pb2.DeleteTaskRequest(container_id=sandbox_id), **self._call))
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from iris_runtimes.containerd.image_config import ImageConfig, User
 from iris_runtimes.containerd.seccomp import default_profile
-from iris_runtimes.errors import InvalidSpec
+from iris_runtimes.errors import InvalidSpec, NodeFault
 from iris_runtimes.protocol import CgroupParent, Device, SandboxSpec
 
 # Where a sandbox's log is: of a lost one, its last write is the last sign of life.
@@ -61,14 +61,14 @@ class DeviceNode:
 
 
 def look_at_device(device: Device) -> DeviceNode:
-    """Type and numbers of a host device. InvalidSpec when it is none."""
+    """Type and numbers of a host device. NodeFault when it is none."""
     try:
         found = os.stat(device.host_path)  # noqa: PTH116 a device node, not a file to read
     except OSError as error:
-        raise InvalidSpec(f"device {device.host_path}: {error.strerror}") from error
+        raise NodeFault(f"device {device.host_path}: {error.strerror}") from error
     kind = "c" if stat.S_ISCHR(found.st_mode) else "b" if stat.S_ISBLK(found.st_mode) else ""
     if not kind:
-        raise InvalidSpec(f"{device.host_path} is not a device")
+        raise NodeFault(f"{device.host_path} is not a device")
     return DeviceNode(device, kind, os.major(found.st_rdev), os.minor(found.st_rdev))
 
 

@@ -16,8 +16,18 @@ from iris_runtimes.errors import (
     RuntimeUnavailable,
 )
 
+_WRAPPERS = re.compile(r"error during container init: |unable to start container process: |runc create failed: ")
 _NOT_FOUND = re.compile(r"executable file not found|no such file or directory")
 _NOT_EXECUTABLE = re.compile(r"permission denied|exec format error|is a directory")
+
+_INVALID = (
+    (
+        re.compile(r"chdir to cwd|Cwd must be an absolute path|mkdir .*: not a directory"),
+        "the working directory can't be used",
+    ),
+    (re.compile(r"unable to set memory limit|possibly OOM-killed"), "the memory limit is too low to start anything"),
+    (re.compile(r"unable to setup user"), "the user or group can't be used"),
+)
 
 
 def start_error(error: grpc.aio.AioRpcError, command: str, image: str) -> RuntimeFault:
@@ -26,14 +36,15 @@ def start_error(error: grpc.aio.AioRpcError, command: str, image: str) -> Runtim
     translated = translate(error)
     if isinstance(translated, RuntimeUnavailable):
         return translated
-    last = words.rsplit("error during container init: ", 1)[-1].rsplit("unable to start container process: ", 1)[-1]
+    last = _WRAPPERS.split(words)[-1]
     if "exec:" in last or f'"{command}"' in last:
         if _NOT_FOUND.search(last):
             return CommandNotFound(f"{command} is not in the image {image}")
         if _NOT_EXECUTABLE.search(last):
             return CommandNotExecutable(f"{command} in the image {image} can't be executed: {last}")
-    if "chdir to cwd" in words:
-        return InvalidSpec(f"the working directory can't be entered: {last}")
-    if "unable to set memory limit" in words or "possibly OOM-killed" in words:
-        return InvalidSpec(f"the memory limit is too low to start anything: {last}")
+    for signs, meaning in _INVALID:
+        if signs.search(words):
+            return InvalidSpec(f"{meaning}: {last}")
+    if "no space left on device" in words:
+        return NodeFault(f"the node's disk is full: {last}")
     return NodeFault(f"the sandbox could not be started: {last}")

@@ -7,13 +7,15 @@ import platform
 import shutil
 import subprocess
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from iris_runtimes.containerd import ContainerdRuntime
 from iris_runtimes.containerd.seccomp import default_profile
+from iris_runtimes.protocol import SandboxSpec
 
 _CONTAINERD = "github.com/containerd/containerd/v2@v2.2.9"
 _SOURCE = Path(__file__).parent / "seccomp_dump" / "main.go"
@@ -47,3 +49,15 @@ def test_it_is_containerds(tmp_path: Path) -> None:
     assert ours["defaultAction"] == theirs["defaultAction"]
     assert ours["architectures"] == theirs["architectures"]
     assert _by_name(ours) == _by_name(theirs)
+
+
+@pytest.mark.e2e
+@pytest.mark.asyncio(loop_scope="session")
+async def test_it_is_in_force(runtime: ContainerdRuntime, make_spec: Callable[..., SandboxSpec]) -> None:
+    # Making a user namespace needs no capability: only the profile forbids it.
+    spec = make_spec("fenced", ["sh", "-c", "grep Seccomp: /proc/self/status; unshare -U true || echo refused"])
+    await runtime.start(spec)
+    await runtime.wait(spec.id)
+    text = spec.log_path.read_text()
+    assert "Seccomp:\t2" in text
+    assert "refused" in text
