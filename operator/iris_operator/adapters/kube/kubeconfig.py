@@ -122,5 +122,5 @@ def _absolute(entry: dict[str, Any], folder: Path) -> dict[str, Any]:
 def _bytes(entry: Mapping[str, Any], name: str) -> bytes:
     """Inline data, which goes first, or a file's."""
     if entry.get(f"{name}-data"):
-        return base64.b64decode(entry[f"{name}-data"])
+        return base64.b64decode("".join(str(entry[f"{name}-data"]).split()), validate=True)
     return Path(entry[name]).read_bytes() if entry.get(name) else b""

@@ -1,0 +1,143 @@
+"""`iris logs`: where it asks, what it waits for, and what it says when there is nothing to have."""
+
+from __future__ import annotations
+
+import asyncio
+
+import click
+import pytest
+
+from iris_operator.cli import log_stream
+from iris_operator.cli.log_stream import LogStream
+from iris_operator.ports.errors import NotFoundError
+from iris_operator.ports.kube import TASKS
+from tests.unit.iris_operator.cli.build import DONE, STARTED, Answer, Api, broken
+
+
+@pytest.fixture
+def api(monkeypatch: pytest.MonkeyPatch) -> Api:
+    for name in ("_AGAIN_SECONDS", "_SETTLE_SECONDS", "_QUIET_SECONDS"):
+        monkeypatch.setattr(log_stream, name, 0.01)
+    return Api()
+
+
+class Terminal:
+    """What a person would see."""
+
+    def __init__(self, api: Api) -> None:
+        self.out, self.said = b"", list[str]()
+        self.stream = LogStream(api.session, "t", self.write, self.said.append)
+
+    def write(self, chunk: bytes) -> None:
+        self.out += chunk
+
+
+async def test_it_asks_the_agent_through_the_api(api: Api) -> None:
+    uid = await api.task(STARTED)
+    await api.worker(port=10077)
+    api.answers = [Answer(b"words\n")]
+    terminal = Terminal(api)
+    await terminal.stream.print(None)
+    assert terminal.out == b"words\n"
+    assert api.asked == [
+        (f"/api/v1/namespaces/default/pods/s-worker-0:10077/proxy/v1/logs/{uid}/1", {"follow": "0"}),
+    ]
+
+
+async def test_tail_is_handed_on(api: Api) -> None:
+    await api.task(STARTED)
+    await api.worker()
+    api.answers = [Answer(b"x\n", offset=90)]
+    await Terminal(api).stream.print(3)
+    assert api.asked[0][1] == {"follow": "0", "tail": "3"}
+
+
+async def test_following_waits_for_the_start_and_says_why(api: Api) -> None:
+    await api.task({"phase": "Pending", "reason": "NoRoom", "message": "needs 8 GPUs, 4 are free"})
+    await api.worker()
+    api.answers = [Answer(b"a\n")]
+    terminal = Terminal(api)
+    following = asyncio.create_task(terminal.stream.follow(None))
+    await asyncio.sleep(0.1)
+    assert terminal.said == ["waiting for Task t: Pending: NoRoom: needs 8 GPUs, 4 are free"]
+    await api.say(DONE)
+    task = await following
+    assert task is not None
+    assert task.status.exit_code == 0
+
+
+async def test_a_broken_stream_goes_on_where_it_was(api: Api) -> None:
+    await api.task(STARTED)
+    await api.worker()
+    api.answers = [Answer(b"one\n", broken()), broken(), Answer(b"two\n", offset=4), Answer(offset=8)]
+    terminal = Terminal(api)
+    following = asyncio.create_task(terminal.stream.follow(None))
+    await asyncio.sleep(0.15)
+    await api.say(DONE)
+    await following
+    assert terminal.out == b"one\ntwo\n"
+    assert [params.get("sinceBytes") for _, params in api.asked[:4]] == [None, "4", "4", "8"]
+    assert terminal.said == ["the agent in Pod s-worker-0 does not answer; waiting for it"]
+
+
+async def test_a_tail_is_not_asked_for_again(api: Api) -> None:
+    await api.task(DONE)
+    await api.worker()
+    api.answers = [Answer(b"last\n", offset=100), Answer(offset=105)]
+    terminal = Terminal(api)
+    await terminal.stream.follow(1)
+    assert terminal.out == b"last\n"
+    assert api.asked[0][1]["tail"] == "1"
+    assert api.asked[1][1] == {"follow": "0", "sinceBytes": "105"}
+
+
+async def test_a_worker_that_is_gone_takes_the_log_with_it(api: Api) -> None:
+    await api.task(DONE)
+    with pytest.raises(click.ClickException, match="its worker s-worker-0 is gone and the log with it"):
+        await Terminal(api).stream.print(None)
+
+
+async def test_no_such_task(api: Api) -> None:
+    with pytest.raises(click.ClickException, match="no Task t in namespace default"):
+        await Terminal(api).stream.print(None)
+    with pytest.raises(click.ClickException, match="no Task t in namespace default"):
+        await Terminal(api).stream.follow(None)
+
+
+async def test_not_started_says_what_it_waits_for(api: Api) -> None:
+    await api.task({"phase": "Pending", "reason": "NoRoom"}, bound=False)
+    with pytest.raises(click.ClickException, match="has not started: Pending: NoRoom"):
+        await Terminal(api).stream.print(None)
+
+
+async def test_never_started_says_how_it_ended(api: Api) -> None:
+    await api.task({"phase": "Failed", "reason": "ImageNotFound", "attempt": 1})
+    with pytest.raises(click.ClickException, match="never started: Failed: ImageNotFound"):
+        await Terminal(api).stream.print(None)
+
+
+async def test_a_log_that_is_not_there(api: Api) -> None:
+    await api.task(STARTED)
+    await api.worker()
+    api.answers = [NotFoundError(404, "", "no log of Task x, attempt 1, on this node\n")]
+    with pytest.raises(click.ClickException, match="no log of Task t on node n"):
+        await Terminal(api).stream.print(None)
+
+
+async def test_an_agent_that_stays_away(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_stream, "_PATIENCE_SECONDS", 0.05)
+    await api.task(STARTED)
+    await api.worker()
+    api.answers = [broken()]
+    with pytest.raises(click.ClickException, match="kubectl describe pod s-worker-0"):
+        await Terminal(api).stream.follow(None)
+
+
+async def test_deleted_meanwhile(api: Api) -> None:
+    await api.task(STARTED)
+    await api.worker()
+    api.answers = [Answer()]
+    following = asyncio.create_task(Terminal(api).stream.follow(None))
+    await asyncio.sleep(0.05)
+    await api.delete(TASKS, "t", "default")
+    assert await following is None
