@@ -68,7 +68,8 @@ def _report(view: SliceView, settings: IrisClusterSpec, rank: int, node: Node | 
             return NodeReport(SliceNode(**base, message="IrisCluster names no spec.images.agent"), True)
         return NodeReport(SliceNode(**base, message="its worker Pod is being made"), True, CreateWorker(rank, node))
     if pod.deleting or pod.ended or (pod.spec.node_name and pod.spec.node_name != node.metadata.name):
-        action = None if pod.deleting else DeleteWorker(pod)
+        dead = bool(pod.spec.node_name) and not _stands(view, pod)  # no kubelet is left to end it
+        action = DeleteWorker(pod, force=dead) if dead or not pod.deleting else None
         return NodeReport(
             SliceNode(**base, worker_pod=name, message="its worker Pod is being replaced"), not problem, action
         )
