@@ -89,11 +89,13 @@ def resolve_user(text: str, accounts: Accounts) -> User:
 
     A uid that is not in the image's /etc/passwd gets group 0. InvalidSpec when a name is not in the image.
     """
+    if not text:
+        return User()
     name, _, group = text.partition(":")
     row = _account(name, accounts)
     if row is not None:
         name, uid, gid = row
-    elif name in ("", "root"):
+    elif name == "root":
         uid, gid = 0, 0
     elif name.isdigit():
         uid, gid = int(name), 0

@@ -36,10 +36,10 @@ def pull_error(reference: str, error: grpc.aio.AioRpcError, *, with_secret: bool
     if _REFUSED.search(text):
         how = "with the pull secret given" if with_secret else "without a pull secret"
         return ImageUnauthorized(f"the registry refuses image {reference} {how}: {words}")
-    if _MISSING.search(text) or code is grpc.StatusCode.NOT_FOUND:
-        return ImageNotFound(f"the registry has no image {reference}")
     if _MALFORMED.search(text) or code is grpc.StatusCode.INVALID_ARGUMENT:
         return ImageInvalid(f"image {reference} can't be used here: {words}")
+    if _MISSING.search(text) or code is grpc.StatusCode.NOT_FOUND:
+        return ImageNotFound(f"the registry has no image {reference}")
     if "no space left on device" in text:
         return NodeFault(f"the node's disk is full, image {reference} does not fit: {words}")
     return ImagePullFailed(f"image {reference} could not be pulled: {words or code.name}")

@@ -25,7 +25,7 @@ _INVALID = (
         re.compile(r"chdir to cwd|Cwd must be an absolute path|mkdir .*: not a directory"),
         "the working directory can't be used",
     ),
-    (re.compile(r"unable to set memory limit|possibly OOM-killed"), "the memory limit is too low to start anything"),
+    (re.compile(r"unable to set memory limit|OOM-killed"), "the memory limit is too low to start anything"),
     (re.compile(r"unable to setup user"), "the user or group can't be used"),
 )
 
