@@ -34,7 +34,7 @@ def record(log: Path | None = None, **labels: str) -> containers_pb2.Container:
         (process_pb2.STOPPED, SandboxState.EXITED),
     ],
 )
-def test_states(status: int, state: SandboxState) -> None:
+def test_states(status: process_pb2.Status, state: SandboxState) -> None:
     assert as_sandbox(record(), process_pb2.Process(status=status)).state is state
 
 
