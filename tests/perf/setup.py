@@ -9,6 +9,7 @@ import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from iris_devcluster.api import ApiError as DevclusterApiError
 from iris_devcluster.errors import DevclusterError
@@ -69,16 +70,8 @@ async def installed(cluster: Cluster, api: KubeClient, keep: bool) -> AsyncItera
         yield
         return
     before = await _cluster_names(api)
-    values = cluster.root / "images.yaml"
-    images = [str(_BIN / "iris-devcluster"), "images", "--values", str(values), "--root", str(cluster.root)]
     try:
-        await asyncio.to_thread(_run, "building the images", images, cluster.root)
-        await asyncio.to_thread(
-            _run,
-            "installing the chart",
-            [str(REPOSITORY / "scripts" / "install"), "--values", str(values)],
-            cluster.root,
-        )
+        await asyncio.to_thread(_install, cluster)
         yield
     finally:
         if not keep:
@@ -132,6 +125,15 @@ async def _until_ready(cluster: Cluster, api: KubeClient, name: str, step: Step)
         raise Unmeasured(f"slice {name} is not Ready after 300 s: {message}") from None
     node = nodes[0]
     return Target(cluster, api, NAMESPACE, name, node["name"], node["workerPod"], node["workerUid"], _IMAGE)
+
+
+def _install(cluster: Cluster) -> None:
+    with TemporaryDirectory(prefix="iris-bench-") as folder:
+        values = str(Path(folder) / "images.yaml")
+        images = [str(_BIN / "iris-devcluster"), "images", "--values", values, "--root", str(cluster.root)]
+        _run("building the images", images, cluster.root)
+        install = [str(REPOSITORY / "scripts" / "install"), "--values", values]
+        _run("installing the chart", install, cluster.root)
 
 
 async def _cluster_names(api: KubeClient) -> set[str]:
