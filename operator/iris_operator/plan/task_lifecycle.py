@@ -14,8 +14,10 @@ FAILED = "Failed"
 
 # A Task that is placed and started sooner than this needs no word of ours: that saves a write per Task.
 QUIET_SECONDS = 1.5
-# How often the message of a waiting Task may change while its reason stays.
+# How often the message of a waiting Task may change while its reason stays: within the first second of every ten since
+# the reason is given. When it was last written is nowhere to be read (a transition's time stays with the status).
 REFRESH_SECONDS = 10
+_REFRESH_WINDOW_SECONDS = 1
 
 
 @dataclass(frozen=True)
@@ -58,8 +60,9 @@ def plan_waiting(task: Task, reason: str, message: str, now: datetime) -> TaskPl
         if said.message == message:
             return TaskPlan()
         age = (now - said.last_transition_time).total_seconds()
-        if age < REFRESH_SECONDS:
-            return TaskPlan(recheck_seconds=REFRESH_SECONDS - age)
+        into = age % REFRESH_SECONDS
+        if age < REFRESH_SECONDS or into >= _REFRESH_WINDOW_SECONDS:
+            return TaskPlan(recheck_seconds=REFRESH_SECONDS - into)
     return TaskPlan(_pending(task, reason, message, "False", now))
 
 
