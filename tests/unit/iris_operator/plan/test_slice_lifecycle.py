@@ -40,7 +40,11 @@ CASES = {
         ("AddFinalizer", "ApplyNodePool"),
     ),
     "its NodePool is lost before it was Ready": Case(
-        view(slice_()), "Pending", "CreatingNodePool", "", ("ApplyNodePool",)
+        view(slice_()),
+        "Pending",
+        "CreatingNodePool",
+        "",
+        ("ApplyNodePool",),
     ),
     "no settings": Case(
         view(slice_(), settings=NoCluster("ClusterNotFound", "no IrisCluster")),
@@ -49,7 +53,10 @@ CASES = {
         "no IrisCluster",
     ),
     "name taken": Case(
-        view(slice_(), node_pool().meta(annotations={})), "Pending", "NodePoolNameTaken", "NodePool team-s exists"
+        view(slice_(), node_pool().meta(annotations={})),
+        "Pending",
+        "NodePoolNameTaken",
+        "NodePool team-s exists",
     ),
     "not looked at yet": Case(
         view(slice_(), node_pool().made(5)),
@@ -70,7 +77,10 @@ CASES = {
         "waits for capacity",
     ),
     "over quota, still time": Case(
-        view(slice_(), _POOL.condition("Quota", "False", "Over")), "Booting", "OverQuota", "over quota"
+        view(slice_(), _POOL.condition("Quota", "False", "Over")),
+        "Booting",
+        "OverQuota",
+        "over quota",
     ),
     "rejected": Case(
         view(slice_(), node_pool().condition("Validated", "False", "Invalid", "no such type")),
@@ -79,7 +89,10 @@ CASES = {
         "no such type",
     ),
     "node not Ready": Case(
-        view(slice_(), _POOL, [node().not_ready()]), "Booting", "WaitingForNodes", "0 of 1 node Ready"
+        view(slice_(), _POOL, [node().not_ready()]),
+        "Booting",
+        "WaitingForNodes",
+        "0 of 1 node Ready",
     ),
     "one second before the boot limit": Case(view(slice_(), _POOL.made(1799)), "Booting", "WaitingForNodes"),
     "boot limit": Case(
@@ -102,10 +115,17 @@ CASES = {
         "node s-n0 offers 7 of 8 GPUs (nvidia.com/gpu)",
     ),
     "no GPUs at all at the limit": Case(
-        view(_H100, _POOL.made(1800), [node()]), "Failed", "BootTimeout", "offers 0 of 8 GPUs"
+        view(_H100, _POOL.made(1800), [node()]),
+        "Failed",
+        "BootTimeout",
+        "offers 0 of 8 GPUs",
     ),
     "all GPUs there": Case(
-        view(_H100, _POOL, [node(gpu=8)]), "Initializing", "WaitingForAgents", "is being made", ("CreateWorker",)
+        view(_H100, _POOL, [node(gpu=8)]),
+        "Initializing",
+        "WaitingForAgents",
+        "is being made",
+        ("CreateWorker",),
     ),
     "one node of two": Case(
         view(slice_(nodeCount=2), _POOL, [node()]),
@@ -193,13 +213,24 @@ CASES = {
         "node s-n0 is not Ready: NodeStatusUnknown: kubelet stopped",
     ),
     "GPU lost while Ready": Case(
-        healthy(slice_(gpusPerNode=8).phase("Ready"), nodes=[node(gpu=7)]), "Degraded", "NodeLost", "7 of 8 GPUs"
+        healthy(slice_(gpusPerNode=8).phase("Ready"), nodes=[node(gpu=7)]),
+        "Degraded",
+        "NodeLost",
+        "7 of 8 GPUs",
     ),
     "node gone": Case(
-        healthy(slice_().phase("Ready"), nodes=[]), "Degraded", "NodeLost", "waits for its node", ("DeleteWorker",)
+        healthy(slice_().phase("Ready"), nodes=[]),
+        "Degraded",
+        "NodeLost",
+        "waits for its node",
+        ("DeleteWorker",),
     ),
     "worker Pod gone": Case(
-        healthy(slice_().phase("Ready"), pods=[], leases=[]), "Degraded", "NodeLost", "is being made", ("CreateWorker",)
+        healthy(slice_().phase("Ready"), pods=[], leases=[]),
+        "Degraded",
+        "NodeLost",
+        "is being made",
+        ("CreateWorker",),
     ),
     "worker Pod evicted": Case(
         healthy(slice_().phase("Ready"), pods=[worker().status(phase="Failed")]),
@@ -209,7 +240,10 @@ CASES = {
         ("DeleteWorker",),
     ),
     "worker Pod leaving": Case(
-        healthy(slice_().phase("Ready"), pods=[worker().ready().deleting()]), "Degraded", "NodeLost", "being replaced"
+        healthy(slice_().phase("Ready"), pods=[worker().ready().deleting()]),
+        "Degraded",
+        "NodeLost",
+        "being replaced",
     ),
     "a worker Pod too many": Case(
         healthy(slice_().phase("Ready"), pods=[worker().ready(), worker(rank=5)]),

@@ -1,0 +1,213 @@
+"""Which Task goes where, and what the others are told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from iris_operator.plan.placement import PlacementPlan, PlacementView, free_by_slot, plan_placement
+from tests.builders import NAMESPACE, NOW, Builder, SliceBuilder, TaskBuilder, cluster, slice_, task
+
+
+def _view(
+    slices: Sequence[SliceBuilder], tasks: Sequence[TaskBuilder], clusters: Sequence[Builder[Any]]
+) -> PlacementView:
+    return PlacementView(
+        NAMESPACE,
+        tuple(one.build() for one in clusters),
+        tuple(one.build() for one in slices),
+        tuple(one.build() for one in tasks),
+    )
+
+
+def _plan(slices: Sequence[SliceBuilder], tasks: Sequence[TaskBuilder], clusters: Any = None) -> PlacementPlan:
+    return plan_placement(_view(slices, tasks, (cluster(),) if clusters is None else clusters), NOW)
+
+
+def _where(plan: PlacementPlan) -> dict[str, str]:
+    return {one.task.metadata.name: one.binding.node_name for one in plan.bindings}
+
+
+_BIG = {"cpu": "8", "memory": "16Gi", "gpu": 8}
+_SMALL = {"cpu": "2", "memory": "4Gi"}
+_ONE = task("a").requests(cpu="1", memory="1Gi")
+
+
+@dataclass(frozen=True)
+class Placed:
+    slices: list[SliceBuilder]
+    tasks: list[TaskBuilder]
+    nodes: dict[str, str]
+    clusters: list[Builder[Any]] = field(default_factory=lambda: [cluster()])
+
+
+PLACED = {
+    "on the only node": Placed([slice_().ready(_SMALL)], [_ONE], {"a": "s-n0"}),
+    "on the fullest that has room": Placed(
+        [slice_("x").ready(_BIG), slice_("y").ready({"cpu": "1", "memory": "1Gi"})], [_ONE], {"a": "y-n0"}
+    ),
+    "away from GPUs when it needs none": Placed(
+        [slice_("x").ready({**_SMALL, "gpu": 1}), slice_("y").ready({"cpu": "64", "memory": "64Gi"})], [_ONE], {"a": "y-n0"}
+    ),
+    "packed by what is free, not by size": Placed(
+        [slice_("x").ready(_SMALL), slice_("y").ready(_BIG)],
+        [task("b").limits(gpu=7, cpu="7").bound("y"), task("c").limits(gpu=1)],
+        {"c": "y-n0"},
+    ),
+    "fills one slice before the next": Placed(
+        [slice_("x").ready(_SMALL), slice_("y").ready(_SMALL)],
+        [task(name).requests(cpu="1").made(ago) for name, ago in (("a", 3), ("b", 2), ("c", 1))],
+        {"a": "x-n0", "b": "x-n0", "c": "y-n0"},
+    ),
+    "oldest first": Placed(
+        [slice_().ready({"cpu": "1", "memory": "1Gi"})],
+        [task("new").requests(cpu="1").made(1), task("old").requests(cpu="1").made(9)],
+        {"old": "s-n0"},
+    ),
+    "a small one goes past a large one that waits": Placed(
+        [slice_().ready(_SMALL)], [task("large").requests(cpu="9").made(9), task("small").requests(cpu="1").made(1)],
+        {"small": "s-n0"},
+    ),
+    "by name when equally old": Placed(
+        [slice_().ready({"cpu": "1", "memory": "1Gi"})], [task("b").requests(cpu="1"), task("a").requests(cpu="1")],
+        {"a": "s-n0"},
+    ),
+    "on the second rank": Placed(
+        [slice_().ready(_SMALL, _SMALL)], [task("x").requests(cpu="2").bound("s", 0), _ONE], {"a": "s-n1"}
+    ),
+    "on the slice asked for": Placed(
+        [slice_("x").ready(_SMALL), slice_("y").ready(_BIG)], [_ONE.spec(placement={"sliceName": "y"})], {"a": "y-n0"}
+    ),
+    "in the group asked for": Placed(
+        [slice_("x").ready(_SMALL), slice_("y", scaleGroupName="g").ready(_BIG)],
+        [_ONE.spec(placement={"scaleGroupName": "g"})], {"a": "y-n0"},
+    ),
+    "on a degraded slice's good node": Placed(
+        [slice_().ready(_SMALL, _SMALL).status(phase="Degraded")], [_ONE], {"a": "s-n0"}
+    ),
+    "ended Tasks take no room": Placed(
+        [slice_().ready(_SMALL)], [task("b").requests(cpu="2").bound().phase("Succeeded"), task("a").requests(cpu="2")],
+        {"a": "s-n0"},
+    ),
+    "Tasks of a worker before take no room": Placed(
+        [slice_().ready(_SMALL)], [task("b").requests(cpu="2").bound(workerUid="before"), task("a").requests(cpu="2")],
+        {"a": "s-n0"},
+    ),
+    "limits count where requests are missing": Placed(
+        [slice_().ready(_SMALL)], [task("b").limits(cpu="2").bound(), task("a").requests(cpu="1")], {}
+    ),
+    "defaults count where both are missing": Placed(
+        [slice_().ready({"cpu": "150m", "memory": "1Gi"})], [task("b").bound(), task("a")], {}
+    ),
+    "leaving, ended and bound Tasks are not placed": Placed(
+        [slice_().ready(_BIG)],
+        [task("a").deleting(), task("b").phase("Killed"), task("c").bound().phase("Running")], {},
+    ),
+    "a slice of another cluster is not its": Placed(
+        [slice_("x", clusterName="other").ready(_BIG)], [_ONE], {}, [cluster(), cluster("other")]
+    ),
+    "a slice of the cluster it names": Placed(
+        [slice_("x", clusterName="other").ready(_BIG), slice_("y").ready(_BIG)], [_ONE.spec(clusterName="other")],
+        {"a": "x-n0"}, [cluster(), cluster("other")],
+    ),
+    "a node that is not ready": Placed(
+        [slice_().ready(_BIG).status(nodes=[{"rank": 0, "name": "n", "ready": False, "allocatable": {"cpu": "8"}}])],
+        [_ONE], {},
+    ),
+    "a slice that leaves": Placed([slice_().ready(_BIG).deleting()], [_ONE], {}),
+    "a slice that isn't Ready yet": Placed([slice_().ready(_BIG).phase("Initializing")], [_ONE], {}),
+    "exactly full": Placed(
+        [slice_().ready(_SMALL)], [task("a").requests(cpu="2", memory="4Gi")], {"a": "s-n0"}
+    ),
+    "one byte too many": Placed([slice_().ready(_SMALL)], [task("a").requests(memory=4 * 2**30 + 1)], {}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PLACED)
+def test_placed(name: str) -> None:
+    case = PLACED[name]
+    plan = _plan(case.slices, case.tasks, case.clusters)
+    assert _where(plan) == case.nodes
+
+
+def test_the_binding_says_it_all() -> None:
+    owner = slice_("s").ready(_SMALL, {**_SMALL, "cpu": "1"})
+    (made,) = _plan([owner], [_ONE.status(attempt=2)]).bindings
+    assert made.binding.wire() == {
+        "sliceName": "s", "nodeName": "s-n1", "workerPod": "s-worker-1", "workerUid": "uid-s-worker-1", "rank": 1,
+        "attempt": 3, "boundAt": "2026-11-21T12:00:00Z", "stopReason": "",
+    }  # fmt: skip
+
+
+WHY_NOT: dict[str, tuple[list[SliceBuilder], list[TaskBuilder], str, str]] = {
+    "no slices": ([], [_ONE], "NoSliceReady",
+        "needs cpu 1, memory 1Gi; no slice is Ready: there is none: apply a Slice or a ScaleGroup"),
+    "no slice Ready": (
+        [slice_("x").phase("Booting"), slice_("y").phase("Booting"), slice_("z")], [_ONE], "NoSliceReady",
+        "needs cpu 1, memory 1Gi; no slice is Ready: 2 Booting (x, y); 1 Pending (z)"),
+    "the slice asked for is not Ready": (
+        [slice_("x").ready(_BIG), slice_("y").phase("Failed")], [_ONE.spec(placement={"sliceName": "y"})], "NoSliceReady",
+        "needs cpu 1, memory 1Gi; no slice in slice y is Ready: 1 Failed (y); 1 Ready (x)"),
+    "nothing in the group": (
+        [slice_("x").ready(_BIG)], [_ONE.spec(placement={"scaleGroupName": "g"})], "NoSliceReady",
+        "needs cpu 1, memory 1Gi; no slice in group g is Ready: 1 Ready (x)"),
+    "no GPUs free": (
+        [slice_("x").ready(_BIG), slice_("y").ready({**_BIG, "gpu": 4})],
+        [task("b").limits(gpu=5).bound("x"), task("d").limits(gpu=3).bound("y"), task("a").limits(cpu=1, gpu=4)],
+        "InsufficientResources",
+        "needs cpu 1, memory 64Mi, nvidia.com/gpu 4; 2 nodes have 3, 1 nvidia.com/gpu free"),
+    "one node, full": (
+        [slice_().ready(_SMALL)], [task("b").requests(cpu="1500m").bound(), _ONE], "InsufficientResources",
+        "needs cpu 1, memory 1Gi; 1 node has 500m cpu free"),
+    "two resources short": (
+        [slice_().ready(_SMALL)], [task("b").requests(cpu="1500m", memory="3.5Gi").bound(), _ONE], "InsufficientResources",
+        "needs cpu 1, memory 1Gi; 1 node has 500m cpu free; 1 node has 512Mi memory free"),
+    "larger than any node": (
+        [slice_().ready(_BIG)], [task("a").limits(gpu=16)], "TooLarge",
+        "needs cpu 100m, memory 64Mi, nvidia.com/gpu 16; the largest node offers 8 nvidia.com/gpu: "
+        "ask for less, or add a larger slice"),
+    "larger than the slice asked for": (
+        [slice_("x").ready(_SMALL), slice_("y").ready(_BIG)],
+        [task("a").requests(cpu="3").spec(placement={"sliceName": "x"})], "TooLarge",
+        "needs cpu 3, memory 64Mi; the largest node in slice x offers 2 cpu: ask for less, or add a larger slice"),
+    "no single node has it all": (
+        [slice_("x").ready({"cpu": "8", "memory": "1Gi"}), slice_("y").ready({"cpu": "1", "memory": "8Gi"})],
+        [task("a").requests(cpu="8", memory="8Gi")], "TooLarge",
+        "needs cpu 8, memory 8Gi; no single node offers all of that: ask for less, or add a larger slice"),
+    "a resource nobody has": (
+        [slice_().ready(_SMALL)], [task("a").limits(gpu=1)], "TooLarge",
+        "needs cpu 100m, memory 64Mi, nvidia.com/gpu 1; the largest node offers 0 nvidia.com/gpu: "
+        "ask for less, or add a larger slice"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WHY_NOT)
+def test_why_not(name: str) -> None:
+    slices, tasks, reason, message = WHY_NOT[name]
+    (found,) = _plan(slices, tasks).unplaced
+    assert (found.reason, found.message) == (reason, message)
+
+
+@pytest.mark.parametrize(
+    ("clusters", "reason"), [((), "ClusterNotFound"), ((cluster("a"), cluster("b")), "ClusterAmbiguous")]
+)
+def test_no_settings(clusters: Any, reason: str) -> None:
+    (found,) = _plan([slice_().ready(_BIG)], [_ONE], clusters).unplaced
+    assert found.reason == reason
+
+
+def test_free_is_what_cluster_status_shows() -> None:
+    found = free_by_slot(
+        _view([slice_().ready(_BIG)], [task("b").requests(cpu="3", memory="1Gi").bound()], [cluster()])
+    )
+    assert [slot.free for slot in found] == [{"cpu": 5000, "memory": 15 * 2**30, "nvidia.com/gpu": 8}]
+
+
+def test_many_nodes_are_not_all_listed() -> None:
+    nodes = [{"cpu": "1", "memory": "1Gi"}] * 10
+    taken = [task(f"b{rank}").requests(cpu="900m").bound("s", rank) for rank in range(10)]
+    (found,) = _plan([slice_(nodeCount=10).ready(*nodes)], [*taken, _ONE.requests(cpu="1")]).unplaced
+    assert found.message.endswith("10 nodes have " + ", ".join(["100m"] * 8) + " and 2 more less cpu free")

@@ -1,0 +1,112 @@
+"""What the operator says of a Task: why it waits, and that its worker is gone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+import pytest
+
+from iris_operator.api.task import TaskPhase
+from iris_operator.plan.conditions import find_condition
+from iris_operator.plan.task_lifecycle import TaskPlan, plan_task, plan_waiting
+from tests.builders import NOW, TaskBuilder, task
+
+_ASSIGNED = "placed on node s-n0 of slice s; waits for its agent"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A bound Task; the phase and reason written (empty: nothing is), and whether it is let go."""
+
+    task: TaskBuilder
+    worker_exists: bool
+    phase: str = ""
+    reason: str = ""
+    release: bool = False
+
+
+CASES = {
+    "not bound": Case(task(), False),
+    "just bound": Case(task().bound(ago=1), True),
+    "bound, its agent is slow": Case(task().bound(ago=2), True, "Pending", "Assigned"),
+    "that is said once": Case(task().bound(ago=2).status(phase="Pending", reason="Assigned", message=_ASSIGNED), True),
+    "the agent has spoken": Case(task().bound().phase("Building"), True),
+    "running": Case(task().bound().phase("Running"), True),
+    "ended": Case(task().bound().phase("Succeeded"), True),
+    "leaving, its agent lives": Case(task().bound().phase("Running").deleting(), True),
+    "worker gone before it began": Case(task().bound(), False, "WorkerLost", "WorkerGone"),
+    "worker gone while it ran": Case(task().bound().phase("Running"), False, "WorkerLost", "WorkerGone"),
+    "worker gone after it ended": Case(task().bound().phase("Failed"), False),
+    "worker gone, told to stop before": Case(
+        task().bound(stopReason="SliceDeleted").phase("Running"), False, "Killed", "SliceDeleted"
+    ),
+    "worker gone, leaving": Case(task().bound().phase("Running").deleting(), False, "WorkerLost", "WorkerGone", True),
+    "worker gone, ended and leaving": Case(task().bound().phase("Succeeded").deleting(), False, release=True),
+    "leaving without our finalizer": Case(task().bound().phase("Succeeded").deleting().meta(finalizers=[]), False),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_bound(name: str) -> None:
+    case = CASES[name]
+    plan = plan_task(case.task.build(), case.worker_exists, NOW)
+    assert _said(plan) == (case.phase, case.reason)
+    assert plan.release == case.release
+
+
+def _said(plan: TaskPlan) -> tuple[str, str]:
+    return (str(plan.status.phase), plan.status.reason) if plan.status else ("", "")
+
+
+def test_a_lost_task_says_whose_fault_it_was() -> None:
+    status = plan_task(
+        task().bound().phase("Running").status(startTime="2026-11-21T11:00:00Z").build(), False, NOW
+    ).status
+    assert status is not None and status.phase is TaskPhase.WORKER_LOST
+    assert "worker Pod s-worker-0 on node s-n0 is gone" in status.message
+    assert "not the command's fault" in status.message
+    assert (status.finish_time, status.attempt, status.node_name, status.exit_code) == (NOW, 1, "s-n0", None)
+    failed = find_condition(status.conditions, "Failed")
+    assert failed is not None and (failed.status, failed.reason) == ("True", "WorkerGone")
+
+
+def test_looks_again_when_the_quiet_time_is_over() -> None:
+    assert plan_task(task().bound(ago=1).build(), True, NOW).recheck_seconds == pytest.approx(0.5)
+
+
+def _waiting(built: TaskBuilder, reason: str = "TooLarge", message: str = "words") -> TaskPlan:
+    return plan_waiting(built.build(), reason, message, NOW)
+
+
+class TestWaiting:
+    def test_a_young_task_is_not_spoken_of(self) -> None:
+        assert _waiting(task().made(0.5)) == TaskPlan(recheck_seconds=1.0)
+
+    def test_why(self) -> None:
+        status = _waiting(task().made(5)).status
+        assert status is not None and (status.phase, status.reason, status.message) == ("Pending", "TooLarge", "words")
+        scheduled = find_condition(status.conditions, "Scheduled")
+        assert scheduled is not None and (scheduled.status, scheduled.reason) == ("False", "TooLarge")
+
+    def test_the_same_words_once(self) -> None:
+        assert _waiting(task().condition("Scheduled", "False", "TooLarge", "words", 99)) == TaskPlan()
+
+    def test_new_numbers_not_too_often(self) -> None:
+        said = task().condition("Scheduled", "False", "TooLarge", "other words", 4)
+        assert _waiting(said) == TaskPlan(recheck_seconds=6.0)
+
+    def test_new_numbers_after_a_while(self) -> None:
+        assert _waiting(task().condition("Scheduled", "False", "TooLarge", "other words", 10)).status is not None
+
+    def test_another_reason_at_once(self) -> None:
+        assert _waiting(task().condition("Scheduled", "False", "NoSliceReady", "words", 0)).status is not None
+
+    def test_new_numbers_are_bounded_for_as_long_as_it_waits(self) -> None:
+        """Not only in the first seconds: a long queue must not cost a write per Task and change."""
+        first = _waiting(task().condition("Scheduled", "False", "TooLarge", "1 free", 60), message="2 free").status
+        assert first is not None
+        again = task().build().model_copy(update={"status": first})
+        later = plan_waiting(again, "TooLarge", "3 free", NOW + timedelta(seconds=1))
+        assert later.status is None
+        assert later.recheck_seconds is not None and later.recheck_seconds > 0
