@@ -1,0 +1,65 @@
+"""Whom a change concerns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from iris_operator.controller.cache import Cache
+from iris_operator.controller.routing import CLUSTER, GROUP, PLACE, SLICE, TASK, route
+from iris_operator.controller.workqueue import Key
+from iris_operator.ports.kube import IRIS_CLUSTERS, LEASES, NODEPOOLS, NODES, PODS, SCALE_GROUPS, SLICES, TASKS, Kind
+from tests.builders import Builder, cluster, group, lease, node, node_pool, slice_, task, worker
+
+_SLICE, _PLACE, _CLUSTER = Key(SLICE, "team/s"), Key(PLACE, "team"), Key(CLUSTER, "team")
+_A = Key(TASK, "team/a")
+
+Built = Builder[Any]
+
+# kind, the object now, the object before -> keys at once, keys after a while
+CASES: dict[str, tuple[Kind, Built, Built | None, set[Key], set[Key]]] = {
+    "a new Task": (TASKS, task("a"), None, {_PLACE}, {_CLUSTER}),
+    "a bound Task": (TASKS, task("a").bound(), task("a"), {_A}, {_CLUSTER, _SLICE}),
+    "an ended Task makes room": (TASKS, task("a").bound().phase("Failed"), None, {_A, _PLACE}, {_CLUSTER, _SLICE}),
+    "a Task that leaves": (TASKS, task("a").bound().deleting(), None, {_A, _PLACE}, {_CLUSTER, _SLICE}),
+    "a Task that ended unplaced": (TASKS, task("a").phase("Killed"), None, set(), {_CLUSTER}),
+    "a slice": (SLICES, slice_(), None, {_SLICE, _PLACE}, {_CLUSTER}),
+    "a group's slice": (SLICES, slice_(scaleGroupName="g"), None, {_SLICE, _PLACE, Key(GROUP, "team/g")}, {_CLUSTER}),
+    "a NodePool of ours": (NODEPOOLS, node_pool(), None, {_SLICE}, set()),
+    "a stranger's NodePool": (NODEPOOLS, node_pool().meta(annotations={}), None, set(), set()),
+    "a node of ours": (NODES, node(), None, {_SLICE}, set()),
+    "a node's heartbeat": (NODES, node().meta(resourceVersion="9"), node(), set(), set()),
+    "a node that turned NotReady": (NODES, node().not_ready(), node(), {_SLICE}, set()),
+    "a node of nobody's slice": (NODES, node("other"), None, set(), set()),
+    "a worker": (PODS, worker(), None, {_SLICE, _A}, set()),
+    "a stranger's Pod": (PODS, worker().meta(labels={}), None, set(), set()),
+    "a new Lease": (LEASES, lease(), None, {_SLICE}, set()),
+    "a renewal": (LEASES, lease(ago=2), lease(ago=12), set(), set()),
+    "a late renewal": (LEASES, lease(ago=2), lease(ago=18), {_SLICE}, set()),
+    "another holder": (LEASES, lease().spec(holderIdentity="new"), lease(), {_SLICE}, set()),
+    "an agent's problem": (LEASES, lease(problem="no containerd"), lease(), {_SLICE}, set()),
+    "an agent's problem solved": (LEASES, lease(), lease(problem="no containerd"), {_SLICE}, set()),
+    "a group": (SCALE_GROUPS, group(), None, {Key(GROUP, "team/g")}, set()),
+    "new settings": (IRIS_CLUSTERS, cluster().meta(generation=2), cluster(), {_CLUSTER, _PLACE, _SLICE}, set()),
+    "a cluster's own status": (IRIS_CLUSTERS, cluster().status(operatorVersion="1"), cluster(), {_CLUSTER}, set()),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_routes(name: str) -> None:
+    """Around: slice s, and Task a bound to its worker, which the cache doesn't hold (any more)."""
+    kind, now, before, at_once, later = CASES[name]
+    cache = Cache()
+    cache.put(SLICES, slice_().body())
+    cache.put(TASKS, task("a").bound().body())
+    found = list(route(kind, now.build(), before.build() if before else None, cache))
+    assert {key for key, delay in found if not delay} == at_once
+    assert {key for key, delay in found if delay} == later
+
+
+def test_a_worker_that_stands_loses_nobody() -> None:
+    cache = Cache()
+    cache.put(TASKS, task("a").bound().body())
+    cache.put(PODS, worker().body())
+    assert [key for key, _ in route(PODS, worker().build(), None, cache)] == [_SLICE]

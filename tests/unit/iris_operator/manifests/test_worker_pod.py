@@ -1,0 +1,130 @@
+"""The worker Pod, property by property (issue 3, section 4; document 000)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from iris_operator.api.slice import Slice
+from iris_operator.manifests.worker_pod import worker_pod
+from tests.builders import cluster, node, slice_
+
+_SIZE = {"cpu": 3900, "memory": 7 * 2**30, "nvidia.com/gpu": 8, "rdma/ib": 1}
+
+
+def _pod(owner: Slice | None = None, rank: int = 2, **settings: Any) -> dict[str, Any]:
+    spec = cluster(**settings).build().spec
+    return worker_pod(owner or slice_(scaleGroupName="g").build(), rank, node(name="node-7").build(), _SIZE, spec)
+
+
+def _agent(**settings: Any) -> dict[str, Any]:
+    (container,) = _pod(**settings)["spec"]["containers"]
+    found: dict[str, Any] = container
+    return found
+
+
+def test_whose_it_is() -> None:
+    metadata = _pod()["metadata"]
+    assert (metadata["name"], metadata["namespace"]) == ("s-worker-2", "team")
+    assert metadata["labels"] == {
+        "iris-managed": "true", "iris-slice-id": "team-s", "iris-scale-group": "g", "iris.dev/slice": "s",
+        "iris.dev/rank": "2",
+    }  # fmt: skip
+    assert metadata["ownerReferences"] == [slice_().build().owner_reference()]
+
+
+def test_on_the_host_s_network_with_cluster_dns() -> None:
+    spec = _pod()["spec"]
+    assert (spec["hostNetwork"], spec["dnsPolicy"]) == (True, "ClusterFirstWithHostNet")
+
+
+def test_restarts_always() -> None:
+    assert _pod()["spec"]["restartPolicy"] == "Always"
+
+
+HARDENING = {
+    "no privilege escalation": ("allowPrivilegeEscalation", False),
+    "not privileged": ("privileged", False),
+    "no capabilities": ("capabilities", {"drop": ["ALL"]}),
+    "the runtime's seccomp profile": ("seccompProfile", {"type": "RuntimeDefault"}),
+    "a root file system that can't be written": ("readOnlyRootFilesystem", True),
+}
+
+
+@pytest.mark.parametrize("name", HARDENING)
+def test_hardened(name: str) -> None:
+    field, value = HARDENING[name]
+    assert _agent()["securityContext"][field] == value
+
+
+def test_no_host_process_or_ipc_namespace() -> None:
+    assert not {"hostPID", "hostIPC"} & _pod()["spec"].keys()
+
+
+def test_pull_secrets_and_service_account() -> None:
+    spec = _pod(worker={"imagePullSecrets": [{"name": "pull"}], "serviceAccountName": "agent"})["spec"]
+    assert (spec["imagePullSecrets"], spec["serviceAccountName"]) == ([{"name": "pull"}], "agent")
+
+
+def test_addresses_and_names_come_from_the_pod_itself() -> None:
+    fields = {one["name"]: one["valueFrom"]["fieldRef"]["fieldPath"] for one in _agent()["env"] if "valueFrom" in one}
+    assert fields == {
+        "NODE_NAME": "spec.nodeName", "POD_NAME": "metadata.name", "POD_NAMESPACE": "metadata.namespace",
+        "POD_UID": "metadata.uid", "HOST_IP": "status.hostIP",
+    }  # fmt: skip
+
+
+def test_what_the_agent_is_told() -> None:
+    agent = _agent(worker={"port": 12345}, defaults={"imageRegistry": "registry.test:5000"})
+    told = {one["name"]: one["value"] for one in agent["env"] if "value" in one}
+    assert told == {
+        "IRIS_SLICE": "s", "IRIS_RANK": "2", "IRIS_PORT": "12345", "IRIS_DEFAULT_REGISTRY": "registry.test:5000",
+    }  # fmt: skip
+
+
+def test_all_of_the_node_s_devices_and_guaranteed_quality_of_service() -> None:
+    resources = _agent()["resources"]
+    assert resources["requests"] == resources["limits"]
+    assert resources["limits"] == {"cpu": "3900m", "memory": "7Gi", "nvidia.com/gpu": "8", "rdma/ib": "1"}
+
+
+def test_tolerates_the_pool_s_taints_and_the_vendor_s() -> None:
+    taint = {"key": "team", "value": "ml", "effect": "NoSchedule"}
+    found = _pod(slice_(nodeTaints=[taint]).build())["spec"]["tolerations"]
+    assert {"key": "team", "operator": "Equal", "value": "ml", "effect": "NoSchedule"} in found
+    assert {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"} in found
+    assert {"key": "is_gpu", "operator": "Exists", "effect": "NoSchedule"} in found
+
+
+@pytest.mark.parametrize("name", ["not-ready", "unreachable"])
+def test_is_not_evicted_from_a_node_that_is_silent(name: str) -> None:
+    expected = {"key": f"node.kubernetes.io/{name}", "operator": "Exists", "effect": "NoExecute"}
+    assert expected in _pod()["spec"]["tolerations"]
+
+
+def test_on_its_very_node() -> None:
+    spec = _pod()["spec"]
+    terms = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    assert terms == [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node-7"]}]}]
+    assert spec["nodeSelector"] == {"iris-slice-id": "team-s"}
+    assert "nodeName" not in spec  # the scheduler must count it
+
+
+def test_containerd_and_the_cache_of_the_host() -> None:
+    volumes = {one["name"]: one.get("hostPath", {}).get("path") for one in _pod()["spec"]["volumes"]}
+    assert volumes == {"containerd": "/run/containerd", "cache": "/var/cache/iris", "tmp": None}
+    mounts = {one["name"]: one["mountPath"] for one in _agent()["volumeMounts"]}
+    assert mounts == {"containerd": "/run/containerd", "cache": "/var/cache/iris", "tmp": "/tmp"}
+
+
+def test_image_ports_and_probes() -> None:
+    agent = _agent(images={"agent": "registry.test/agent:1", "pullPolicy": "Always"}, worker={"port": 12345})
+    assert (agent["image"], agent["imagePullPolicy"]) == ("registry.test/agent:1", "Always")
+    assert agent["ports"] == [{"name": "agent", "containerPort": 12345, "hostPort": 12345}]
+    assert agent["readinessProbe"]["httpGet"] == {"path": "/health", "port": 12345}
+    assert agent["livenessProbe"]["httpGet"] == {"path": "/live", "port": 12345}
+
+
+def test_the_worker_port_is_10001_by_default() -> None:
+    assert _agent()["ports"][0]["containerPort"] == 10001
