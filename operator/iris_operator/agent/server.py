@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -62,8 +63,9 @@ def agent_app(
         response.enable_chunked_encoding()
         await response.prepare(request)
         follow = request.query.get("follow", "0") in ("1", "true")
-        await _send(response, path, offset, (lambda: log_state(uid, attempt)) if follow else None)
-        await response.write_eof()
+        with contextlib.suppress(ConnectionResetError):  # the reader has gone
+            await _send(response, path, offset, (lambda: log_state(uid, attempt)) if follow else None)
+            await response.write_eof()
         return response
 
     app = web.Application()
