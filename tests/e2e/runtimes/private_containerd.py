@@ -83,12 +83,10 @@ class PrivateContainerd:
     def sweep(self) -> None:
         """End all of it and remove what it left; for the end of the tests, however they went."""
         self.kill()
-        _kill_marked(str(self._folder))
-        self._kill_in_cgroup()
+        wait_for(self._all_ended)
         mounts = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
         for mount in sorted((one for one in mounts if one.startswith(f"{self._folder}/")), reverse=True):
             subprocess.run(["umount", "-l", mount], check=False)
-        self._remove_cgroups()
         shutil.rmtree(self._folder, ignore_errors=True)
         shutil.rmtree(_RUNC_STATE / self.namespace, ignore_errors=True)
 
@@ -97,21 +95,24 @@ class PrivateContainerd:
         name = self.cgroup.strip("/")
         return [one for one in CGROUP_ROOT.rglob(name) if one.is_dir() and not one.is_symlink()]
 
-    def _kill_in_cgroup(self) -> None:
-        pids = {
-            int(pid) for top in self.cgroups() for file in top.rglob("cgroup.procs") for pid in file.read_text().split()
-        }
-        for pid in pids:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        wait_for(lambda: not any(Path(f"/proc/{pid}/exe").exists() for pid in pids))
-
-    def _remove_cgroups(self) -> None:
+    def _all_ended(self) -> bool:
+        """Kill what runs, shims and commands; whether nothing does and the cgroups could go."""
+        _kill_marked(str(self._folder))
         for top in self.cgroups():
+            for file in top.rglob("cgroup.procs"):
+                _kill_all(file)
             for folder in sorted(
                 (one for one in [top, *top.rglob("*")] if one.is_dir()), key=lambda one: -len(one.parts)
             ):
-                folder.rmdir()
+                with contextlib.suppress(OSError):  # busy: next time
+                    folder.rmdir()
+        return not self.cgroups()
+
+
+def _kill_all(procs: Path) -> None:
+    with contextlib.suppress(OSError):  # the cgroup or the process is gone
+        for pid in procs.read_text().split():
+            os.kill(int(pid), signal.SIGKILL)
 
 
 def _kill_marked(marker: str) -> None:
