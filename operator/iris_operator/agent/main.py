@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import ctypes
+import gc
 import logging
 import os
 import signal
@@ -22,6 +25,8 @@ from iris_runtimes.protocol import Runtime
 
 log = logging.getLogger(__name__)
 
+_M_ARENA_MAX = -8  # malloc.h
+
 
 @click.command()
 @click.version_option(VERSION)
@@ -32,6 +37,7 @@ def main(runtime: str, log_level: str) -> None:
     logging.basicConfig(
         level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr
     )
+    _spare_memory()
     try:
         config = from_environment(os.environ)
         asyncio.run(_run(config, runtime))
@@ -39,6 +45,13 @@ def main(runtime: str, log_level: str) -> None:
         raise click.ClickException(str(error)) from error
     except OSError as error:
         raise click.ClickException(f"{error.strerror or error} (port or folder in use, or not permitted)") from error
+
+
+def _spare_memory() -> None:
+    """glibc gives each thread an arena that it never gives back: some 20 MB on every node for nothing."""
+    with contextlib.suppress(OSError, AttributeError):  # another C library
+        ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 2)
+    gc.freeze()  # modules live for ever: no use looking through them at each collection
 
 
 def _make_runtime(config: AgentConfig, name: str) -> Runtime:

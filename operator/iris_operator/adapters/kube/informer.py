@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +18,8 @@ OnChange = Callable[[Body, bool], None]
 """Called with an object and whether it is gone."""
 
 _BACKOFF_SECONDS = (0.2, 10.0)
+# A server (or a proxy before it) that ends watches at once must not be asked in a tight loop.
+_SHORT_WATCH_SECONDS = 0.5
 
 
 class Informer:
@@ -46,7 +49,10 @@ class Informer:
                 version = await self._list()
                 delay = _BACKOFF_SECONDS[0]
                 while True:
+                    began = time.monotonic()
                     version = await self._watch(version)
+                    if time.monotonic() - began < _SHORT_WATCH_SECONDS:
+                        await asyncio.sleep(_SHORT_WATCH_SECONDS)
             except GoneError:
                 continue
             except ApiError as error:
