@@ -19,6 +19,9 @@ from tests.perf.target import Target
 
 OPERATOR_SELECTOR = "app.kubernetes.io/name=iris-operator"
 WHOLE_NODE = "the node: all, with shims, runc and the commands"
+TOTAL = "total: control plane, operator, node"
+ON_NODE = ("agent 1", "containerd", "kubelet")
+"""Processes that WHOLE_NODE counts already."""
 _OPERATOR_PORT, _AGENT_PORT = 10000, 10001
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _SAMPLE = re.compile(r"^(\w+)\{(.*)\} ([0-9.e+]+)$", re.MULTILINE)
