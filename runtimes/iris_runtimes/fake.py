@@ -52,10 +52,10 @@ class FakeRuntime:
         self.available = False
         self._tell(None)
 
-    def finish(self, sandbox_id: str, code: int = 0, *, oom_killed: bool = False) -> None:
-        """Let the command end."""
+    def finish(self, sandbox_id: str, code: int = 0, *, oom_killed: bool = False, lost: bool = False) -> None:
+        """Let the command end; `lost`: with nobody seeing how."""
         before = self.sandboxes[sandbox_id]
-        ended = Exit(code, datetime.now(UTC), oom_killed)
+        ended = Exit(255 if lost else code, datetime.now(UTC), oom_killed, lost=lost)
         self.sandboxes[sandbox_id] = Sandbox(before.id, before.labels, SandboxState.EXITED, 0, ended)
         self._tell(Exited(sandbox_id))
 

@@ -104,7 +104,8 @@ def build_spec(
 ) -> dict[str, Any]:
     """The whole spec as JSON. The network is the node's: no network namespace, and the node's resolver files."""
     namespaces = ["pid", "ipc", "uts", "mount", *(["cgroup"] if cgroup_v2 else [])]
-    binds = [*((path, path, True) for path in _HOST_FILES)]
+    given = {mount.container_path for mount in spec.mounts}
+    binds = [(path, path, True) for path in _HOST_FILES if path not in given]
     binds += [(mount.host_path, mount.container_path, mount.read_only) for mount in spec.mounts]
     return {
         "ociVersion": "1.2.0",

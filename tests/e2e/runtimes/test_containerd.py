@@ -44,6 +44,24 @@ async def test_oom_is_told(runtime: ContainerdRuntime, make_spec: SpecMaker) -> 
     assert found.memory_peak_bytes > 30 * 2**20
 
 
+async def test_oom_of_the_pods_cgroup_is_told(
+    containerd: PrivateContainerd, runtime: ContainerdRuntime, make_spec: SpecMaker
+) -> None:
+    first = make_spec("tenant", ["true"])
+    await runtime.start(first)  # makes the Pod's cgroup
+    v1 = [one / "memory.limit_in_bytes" for one in containerd.cgroups() if (one / "memory.limit_in_bytes").exists()]
+    limit = v1[0] if v1 else containerd.cgroups()[0] / "memory.max"
+    before = limit.read_text()
+    limit.write_text(str(48 * 2**20))
+    try:
+        spec = make_spec("guest", ["sh", "-c", "x=a; while :; do x=$x$x; done"])
+        await runtime.start(spec)
+        found = await ended(runtime, spec.id)
+    finally:
+        limit.write_text(before)
+    assert (found.exit_code, found.oom_killed) == (137, True)
+
+
 async def test_killed_by_us_is_no_oom(runtime: ContainerdRuntime, make_spec: SpecMaker) -> None:
     spec = make_spec("shot", ["sleep", "1000"], memory_limit_bytes=32 * 2**20)
     await runtime.start(spec)

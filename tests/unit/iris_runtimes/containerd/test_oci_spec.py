@@ -123,6 +123,12 @@ def test_mounts_come_after_the_usual() -> None:
     assert [(one["source"], one["options"][-1]) for one in found["mounts"][-2:]] == [("/data", "rw"), ("/more", "ro")]
 
 
+def test_a_mount_of_our_own_replaces_the_nodes_file() -> None:
+    found = built(mounts=[Mount("/etc/pod-resolv.conf", "/etc/resolv.conf", read_only=True)])
+    sources = [one["source"] for one in found["mounts"] if one["destination"] == "/etc/resolv.conf"]
+    assert sources == ["/etc/pod-resolv.conf"]
+
+
 def test_fenced_in() -> None:
     found = built()
     process = found["process"]
