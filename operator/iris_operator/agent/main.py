@@ -25,6 +25,8 @@ from iris_runtimes.protocol import Runtime
 
 log = logging.getLogger(__name__)
 
+# A TLS connection costs a third of a megabyte here, and something in the API server too.
+_CONNECTIONS = 12
 _M_ARENA_MAX = -8  # malloc.h
 
 
@@ -65,7 +67,7 @@ async def _run(config: AgentConfig, runtime_name: str) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     runtime = _make_runtime(config, runtime_name)
-    async with KubeClient(await connect(), user_agent=f"iris-agent/{VERSION}") as api:
+    async with KubeClient(await connect(), user_agent=f"iris-agent/{VERSION}", connections=_CONNECTIONS) as api:
         agent = Agent(config, api, runtime)
         app = agent_app(config.logs_dir, agent.log_state, agent.health_problem, agent.describe, agent.metrics_text)
         runner = await serve(app, config.host_ip, config.port)
