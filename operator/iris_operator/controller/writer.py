@@ -23,10 +23,13 @@ class Writer:
         self._controller = controller
 
     async def status(self, kind: Kind, target: Resource, before: Model, after: Model) -> None:
-        """One merge patch of /status, or none when nothing changed."""
+        """One merge patch of /status, or none when nothing changed; ConflictError when `target` is not the newest.
+
+        The version guards against an agent that spoke meanwhile (the API server ignores a uid in a status patch).
+        """
         patch = merge_patch(before.stated(), after.stated())
         if patch is not None:
-            body = {"metadata": {"uid": target.metadata.uid}, "status": patch}
+            body = {"metadata": {"resourceVersion": target.metadata.resource_version}, "status": patch}
             await self._patch(kind, target, body, "status")
 
     async def metadata(self, kind: Kind, target: Resource, patch: Body, spec: Body | None = None) -> None:

@@ -14,6 +14,8 @@ FAILED = "Failed"
 
 # A Task that is placed and started sooner than this needs no word of ours: that saves a write per Task.
 QUIET_SECONDS = 1.5
+# A placed Task is the agent's to speak of; in a burst it may wait for its turn there. Only a silent agent needs our word.
+ASSIGNED_QUIET_SECONDS = 10
 # How often the message of a waiting Task may change while its reason stays: within the first second of every ten since
 # the reason is given. When it was last written is nowhere to be read (a transition's time stays with the status).
 REFRESH_SECONDS = 10
@@ -40,7 +42,7 @@ def plan_task(task: Task, worker_exists: bool, now: datetime) -> TaskPlan:
         return TaskPlan(status, release=task.deleting and FINALIZER_TASK in task.metadata.finalizers)
     if ended or task.deleting or task.status.phase not in (None, TaskPhase.PENDING):
         return TaskPlan()
-    quiet_until = binding.bound_at + timedelta(seconds=QUIET_SECONDS)
+    quiet_until = binding.bound_at + timedelta(seconds=ASSIGNED_QUIET_SECONDS)
     if now < quiet_until:
         return TaskPlan(recheck_seconds=(quiet_until - now).total_seconds())
     message = f"placed on node {binding.node_name} of slice {binding.slice_name}; waits for its agent"

@@ -37,7 +37,7 @@ class KubeClient:
         self._connection = connection
         self._session = aiohttp.ClientSession(
             connection.server,
-            connector=aiohttp.TCPConnector(ssl=connection.ssl_context or True, limit=connections),
+            connector=aiohttp.TCPConnector(ssl=connection.ssl_context or True, limit=connections, keepalive_timeout=90),
             headers={"User-Agent": user_agent, "Accept": "application/json"},
             timeout=_TIMEOUT,
             read_bufsize=2**20,

@@ -52,7 +52,8 @@ class SliceReconciler:
             await self._do(action, owner)
         if any(isinstance(action, RemoveFinalizer) for action in plan.actions):
             return
-        await self._writer.status(SLICES, owner, owner.status, plan.status)
+        newest = self._controller.cache.slices.get(owner.key, owner)  # our own actions may have made it newer
+        await self._writer.status(SLICES, newest, owner.status, plan.status)
         for note in plan.notes:
             await self._writer.event(SLICES, owner, note)
         if plan.recheck_seconds is not None:

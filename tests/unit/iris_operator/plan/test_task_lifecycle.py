@@ -29,8 +29,8 @@ class Case:
 CASES = {
     "not bound": Case(task(), False),
     "just bound": Case(task().bound(ago=1), True),
-    "bound, its agent is slow": Case(task().bound(ago=2), True, "Pending", "Assigned"),
-    "that is said once": Case(task().bound(ago=2).status(phase="Pending", reason="Assigned", message=_ASSIGNED), True),
+    "bound, its agent is slow": Case(task().bound(ago=11), True, "Pending", "Assigned"),
+    "that is said once": Case(task().bound(ago=11).status(phase="Pending", reason="Assigned", message=_ASSIGNED), True),
     "the agent has spoken": Case(task().bound().phase("Building"), True),
     "running": Case(task().bound().phase("Running"), True),
     "ended": Case(task().bound().phase("Succeeded"), True),
@@ -72,7 +72,7 @@ def test_a_lost_task_says_whose_fault_it_was() -> None:
 
 
 def test_looks_again_when_the_quiet_time_is_over() -> None:
-    assert plan_task(task().bound(ago=1).build(), True, NOW).recheck_seconds == pytest.approx(0.5)
+    assert plan_task(task().bound(ago=1).build(), True, NOW).recheck_seconds == pytest.approx(9)
 
 
 def _waiting(built: TaskBuilder, reason: str = "TooLarge", message: str = "words") -> TaskPlan:
