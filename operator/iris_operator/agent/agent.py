@@ -43,6 +43,7 @@ _PROBE_SECONDS = 5.0
 _RUNTIME_SILENCE_SECONDS = 30.0
 _LOOK_AT_ALL_SECONDS = 60.0
 _SETTLED_SECONDS = 0.05
+_BURST = 8
 
 
 def utc_now() -> datetime:
@@ -69,6 +70,7 @@ class Agent:
         )  # fmt: skip
         worker = Worker(config.pod_uid, config.pod_name, config.node_name, ready=False)
         self._loop = Loop(worker, self._store, self._sandboxes, self._memories, now)
+        self._reporter.burst = lambda: self._loop.busy > _BURST
         self._informer = Informer(
             api,
             TASKS,

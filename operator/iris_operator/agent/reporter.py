@@ -18,14 +18,17 @@ log = logging.getLogger(__name__)
 
 _SIDE_BY_SIDE = 8
 _BACKOFF_SECONDS = (0.2, 10.0)
-_BURST = 4
-_HOLD_SECONDS = 0.25
+_HOLD_SECONDS = 0.5
 
 
 class Reporter:
-    """`on_change` is called with a uid whose status must be decided anew: the Task had changed meanwhile."""
+    """`on_change` is called with a uid whose status must be decided anew: the Task had changed meanwhile.
+
+    `burst` tells whether many Tasks are being started at this moment.
+    """
 
     def __init__(self, api: KubeApi, store: TaskStore, metrics: Metrics, on_change: Callable[[str], None]) -> None:
+        self.burst: Callable[[], bool] = lambda: False
         self._api, self._store, self._metrics = api, store, metrics
         self._on_change = on_change
         self._wanted: dict[str, TaskStatus] = {}
@@ -72,7 +75,7 @@ class Reporter:
 
     async def _hold(self, uid: str) -> None:
         """In a burst, that a Task runs is told a little later: most short ones have ended by then, and cost one patch."""
-        if self._wanted[uid].phase is not TaskPhase.RUNNING or self.waiting <= _BURST:
+        if self._wanted[uid].phase is not TaskPhase.RUNNING or not self.burst():
             return
         self._held[uid] = asyncio.Event()
         try:
