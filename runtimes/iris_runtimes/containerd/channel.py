@@ -16,9 +16,9 @@ T = TypeVar("T")
 _NAMESPACE = "containerd-namespace"
 _CALL_SECONDS = 60.0
 _SETTLE_SECONDS = 30.0
-_SETTLE_STEP_SECONDS = 0.1
-_SETTLING = re.compile(
-    r"ttrpc: closed|mkdir .*/io\.containerd\.runtime\.v2\.task/.*: file exists$|container with given ID already exists$"
+_SETTLING = (  # containerd's words, and how long to leave it alone
+    (re.compile(r"ttrpc: closed|container with given ID already exists$"), 0.1),
+    (re.compile(r"mkdir .*/io\.containerd\.runtime\.v2\.task/.*: file exists$"), 6.0),
 )
 _OPTIONS = [
     ("grpc.default_authority", "localhost"),  # containerd's server refuses the escaped socket path as an authority
@@ -84,13 +84,16 @@ async def settled(call: Callable[[], Awaitable[T]]) -> T:
     """The call's answer, tried again while containerd itself is still clearing up.
 
     After a shim that died; and after a client that died while its task was being made: containerd (2.2.9) then gives the
-    creation up, but leaves runc's half behind until the next creation stumbles over it and clears it away.
+    creation up and clears away for up to five seconds, in which another creation would get hold of the dying shim; and it
+    leaves runc's half behind, until the next creation stumbles over it and clears that away.
     """
     end = asyncio.get_running_loop().time() + _SETTLE_SECONDS
     while True:
         try:
             return await call()
         except grpc.aio.AioRpcError as error:
-            if not _SETTLING.search(error.details() or "") or asyncio.get_running_loop().time() > end:
+            words = error.details() or ""
+            pause = next((seconds for signs, seconds in _SETTLING if signs.search(words)), None)
+            if pause is None or asyncio.get_running_loop().time() > end:
                 raise
-        await asyncio.sleep(_SETTLE_STEP_SECONDS)
+        await asyncio.sleep(pause)
