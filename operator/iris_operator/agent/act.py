@@ -78,6 +78,7 @@ class Actor:
                 pass
             case Pull(task):
                 self._pulls.begin(task)
+                again = True  # to tell, from time to time, how far it is
             case CancelPull():
                 await self._pulls.cancel(uid)
                 again = True
