@@ -57,11 +57,13 @@ lint: venv ## ruff, mypy --strict, import contracts
 	@.venv/bin/mypy
 	@.venv/bin/lint-imports
 
-generate: venv ## Write crds/ and the chart's CRDs from the models
+generate: venv ## Write crds/, the chart's CRDs and docs/api.md from the models
 	@$(PY) -m iris_operator.api.crd
+	@$(PY) -m iris_operator.api.reference
 
 verify: venv ## Fail when generated files are not what the models say
 	@$(PY) -m iris_operator.api.crd --check
+	@$(PY) -m iris_operator.api.reference --check
 
 bench: setup ## Measure: Iris, Kubernetes Jobs and straight containerd, side by side on one node
 	@$(PY) -m tests.perf.bench $(ARGS)

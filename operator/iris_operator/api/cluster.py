@@ -50,7 +50,7 @@ class Images(Model):
         str,
         Field(
             max_length=1024,
-            description="Image of the node agent in the worker Pod. Empty: slices wait with condition WorkersCreated=False, reason AgentImageMissing.",
+            description="Image of the node agent in the worker Pod. Empty: slices wait in phase Initializing, and this IrisCluster is not Ready, reason AgentImageMissing.",
         ),
     ] = ""
     pull_policy: Annotated[
