@@ -66,12 +66,12 @@ class ClusterReconciler:
         status = plan_cluster_status(
             cluster, slices, tasks, slots, access, self._controller.version, self._controller.now()
         )
+        held = FINALIZER_CLUSTER in cluster.metadata.finalizers
+        if not cluster.deleting and not held:  # first: it must wait for its slices from when it says Ready
+            await self._writer.add_finalizer(IRIS_CLUSTERS, cluster, FINALIZER_CLUSTER)
         await self._writer.status(IRIS_CLUSTERS, cluster, cluster.status, status)
         current = cache.clusters.get(cluster.key, cluster)
-        held = FINALIZER_CLUSTER in current.metadata.finalizers
-        if not current.deleting and not held:
-            await self._writer.add_finalizer(IRIS_CLUSTERS, current, FINALIZER_CLUSTER)
-        elif current.deleting and held and not slices:
+        if current.deleting and held and not slices:
             await self._writer.remove_finalizer(IRIS_CLUSTERS, current, FINALIZER_CLUSTER)
 
     def _under(self, cluster: IrisCluster, name: str) -> bool:
