@@ -85,6 +85,18 @@ class Engine:
             namespaces = self._controller.namespaces if kind.namespaced else (None,)
             for namespace in namespaces:
                 await self._resync(kind, namespace)
+        self._look_at_all()
+
+    def _look_at_all(self) -> None:
+        """Whatever was missed so far, nothing waits for longer than until here."""
+        cache, queue = self._controller.cache, self._controller.queue
+        keys = [Key(SLICE, name) for name in cache.slices] + [Key(GROUP, name) for name in cache.groups]
+        for namespace in self._controller.namespaces:
+            keys += [Key(kind, namespace) for kind in (PLACE, CLUSTER)]
+            open_tasks = cache.placement_view(namespace).tasks
+            keys += [Key(TASK, task.key) for task in open_tasks if task.spec.binding is not None]
+        for key in keys:
+            queue.add(key)
 
     async def _resync(self, kind: Kind, namespace: str | None) -> None:
         try:

@@ -71,7 +71,9 @@ class Writer:
                 kind, meta.name, meta.namespace or None, uid=meta.uid, grace_seconds=grace_seconds
             )
         except NotFoundError:
-            self._controller.cache.drop(kind, target.key, meta.uid)
+            # Perhaps no watch will tell: whoever waits for its end must hear of it from here.
+            body = {"metadata": {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid}}
+            self._controller.observe(kind, body, gone=True)
 
     async def event(self, kind: Kind, target: Resource, note: Note) -> None:
         """Post an Event; that one is lost is only logged."""
