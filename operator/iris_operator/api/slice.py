@@ -61,7 +61,12 @@ class SliceTemplateSpec(Model):
         str,
         Field(max_length=63, description="Kind of GPU, such as H100: shown to people, and a label on the nodes."),
     ] = ""
-    infiniband: Annotated[bool, Field(description="Ask for one rdma/ib device per node.")] = False
+    infiniband: Annotated[
+        bool,
+        Field(
+            description="Each node must offer InfiniBand (rdma/ib) before the slice is Ready; the worker Pod takes all its node offers."
+        ),
+    ] = False
     node_labels: Annotated[
         dict[str, str],
         Field(

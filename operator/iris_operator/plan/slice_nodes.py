@@ -8,7 +8,13 @@ from datetime import datetime
 
 from iris_operator.api.cluster import IrisClusterSpec
 from iris_operator.api.core import Lease, Node, Pod
-from iris_operator.api.names import ANNOTATION_AGENT_PROBLEM, ANNOTATION_AGENT_VERSION, GPU_RESOURCE, worker_pod_name
+from iris_operator.api.names import (
+    ANNOTATION_AGENT_PROBLEM,
+    ANNOTATION_AGENT_VERSION,
+    GPU_RESOURCE,
+    RDMA_RESOURCE,
+    worker_pod_name,
+)
 from iris_operator.api.quantity import amounts, to_quantities
 from iris_operator.api.slice import SliceNode
 from iris_operator.plan.actions import CreateWorker, DeleteWorker
@@ -59,7 +65,7 @@ def _report(view: SliceView, settings: IrisClusterSpec, rank: int, node: Node | 
             DeleteWorker(pod, force=True) if pod is not None and pod.spec.node_name and not _stands(view, pod) else None
         )
         return NodeReport(SliceNode(rank=rank, message="waits for its node"), False, gone)
-    problem = node_problem(node, view.slice.spec.gpus_per_node)
+    problem = node_problem(node, view.slice.spec.gpus_per_node, view.slice.spec.infiniband)
     base = {"rank": rank, "name": node.metadata.name}
     if pod is None:
         if problem:
@@ -93,13 +99,15 @@ def _stands(view: SliceView, pod: Pod) -> bool:
     return any(node.metadata.name == pod.spec.node_name for node in view.nodes)
 
 
-def node_problem(node: Node, gpus: int) -> str:
+def node_problem(node: Node, gpus: int, infiniband: bool = False) -> str:
     """Why a node isn't fit for a worker; empty when it is."""
     if not node.ready:
         return f"node {node.metadata.name} is not Ready: {node.why_not_ready}"
     offered = amounts({GPU_RESOURCE: node.status.allocatable.get(GPU_RESOURCE, "0")})[GPU_RESOURCE]
     if offered < gpus:
         return f"node {node.metadata.name} offers {offered} of {gpus} GPUs ({GPU_RESOURCE})"
+    if infiniband and not amounts({RDMA_RESOURCE: node.status.allocatable.get(RDMA_RESOURCE, "0")})[RDMA_RESOURCE]:
+        return f"node {node.metadata.name} offers no InfiniBand ({RDMA_RESOURCE})"
     return ""
 
 
