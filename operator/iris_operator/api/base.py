@@ -58,6 +58,16 @@ Quantity = Annotated[
 """A Kubernetes quantity such as 500m, 2 or 16Gi; a bare integer is taken too."""
 
 
+IntOrPercent = Annotated[
+    str,
+    BeforeValidator(str),
+    Field(
+        json_schema_extra={"x-kubernetes-int-or-string": True, "pattern": r"^([0-9]+|[0-9]{1,2}%|100%)$", "minimum": 0}
+    ),
+]
+"""A number such as 2, or a share such as 10%."""
+
+
 class LocalObjectReference(Model):
     """Names an object in the same namespace."""
 

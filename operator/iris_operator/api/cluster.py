@@ -95,6 +95,22 @@ class Timeouts(Model):
     init_seconds: Annotated[
         Seconds, Field(description="From the nodes being Ready until all agents are registered.")
     ] = 1800
+    fit_seconds: Annotated[
+        int,
+        Field(
+            ge=0,
+            le=604800,
+            description="How long a node that is Ready may lack its GPUs or InfiniBand (device plugins start late) before the slice fails as NodeUnfit.",
+        ),
+    ] = 300
+    orphan_seconds: Annotated[
+        int,
+        Field(
+            ge=0,
+            le=604800,
+            description="How long a NodePool that Iris made may be without its Slice before it is deleted.",
+        ),
+    ] = 300
     agent_lease_seconds: Annotated[
         int,
         Field(
@@ -103,6 +119,47 @@ class Timeouts(Model):
             description="An agent whose Lease was not renewed for this long counts as lost. Agents renew every 10 seconds.",
         ),
     ] = 40
+
+
+class Autoscaler(Model):
+    """How slices are added and taken away."""
+
+    evaluation_interval_seconds: Annotated[
+        Seconds,
+        Field(description="How often demand is looked at when nothing changes; a new Task is looked at at once."),
+    ] = 10
+    scale_up_delay_seconds: Annotated[
+        int, Field(ge=0, le=86400, description="How long a Task must have waited before slices are made for it.")
+    ] = 60
+    scale_down_delay_seconds: Annotated[
+        int, Field(ge=0, le=604800, description="How long a slice must have been idle before it is given back.")
+    ] = 300
+    startup_grace_period_seconds: Annotated[
+        int,
+        Field(
+            ge=0,
+            le=604800,
+            description="How long after its launch a slice that is not Ready yet is kept though no Task wants it any more; and a slice lost sooner after it became Ready than this has died young.",
+        ),
+    ] = 2400
+    launches_per_minute: Annotated[
+        int, Field(ge=1, le=10000, description="NodePools made a minute, over all groups; as many may be made at once.")
+    ] = 60
+    launch_grace_seconds: Annotated[
+        int,
+        Field(
+            ge=0,
+            le=604800,
+            description="How long a ScaleGroup's slice may be over quota or without capacity before it fails, so that its demand goes to the next group. Slices made by hand wait for bootSeconds.",
+        ),
+    ] = 60
+    backoff_seconds: Annotated[
+        Seconds,
+        Field(
+            description="How long a group that failed to launch waits first; doubled by each failure, and spread by up to a fifth."
+        ),
+    ] = 60
+    max_backoff_seconds: Annotated[Seconds, Field(description="The longest that it waits.")] = 1800
 
 
 class Defaults(Model):
@@ -129,6 +186,7 @@ class IrisClusterSpec(Model):
     images: Annotated[Images, Field(description="Container images of Iris itself.")] = Images()
     worker: Annotated[Worker, Field(description="The worker Pod on each node of a slice.")] = Worker()
     timeouts: Annotated[Timeouts, Field(description="How long a slice may take in each phase.")] = Timeouts()
+    autoscaler: Annotated[Autoscaler, Field(description="How slices are added and taken away.")] = Autoscaler()
     defaults: Annotated[Defaults, Field(description="What Tasks get when they don't say.")] = Defaults()
 
 

@@ -45,8 +45,12 @@ _PRINTER_COLUMNS: dict[type[Resource], list[dict[str, Any]]] = {
         _column("Booting", ".status.booting", "integer", "Slices on their way"),
         _column("Failed", ".status.failed", "integer", "Slices that failed"),
         _column("Bounds", ".status.bounds", description="minSlices-maxSlices"),
-        _column("Instance", ".spec.template.spec.instanceType"),
-        _column("Message", ".status.message", description="Last decision and why", priority=1),
+        _column("Demand", ".status.demand", "integer", "Slices that waiting Tasks need beyond what is Ready"),
+        _column("Blocked", ".status.backoff.reason", description="Why launches are held back"),
+        _column("Until", ".status.blockedUntil", description="No launch before this"),
+        _column("Decision", ".status.decisions[0].message", description="The last decision and why"),
+        _column("Instance", ".spec.template.spec.instanceType", priority=1),
+        _column("Message", ".status.message", description="What it does now and why", priority=1),
         _AGE,
     ],
     Slice: [
@@ -80,6 +84,10 @@ _SHORT_NAMES: dict[type[Resource], list[str]] = {
 _SELECTABLE_FIELDS: dict[type[Resource], list[str]] = {
     Slice: [".spec.scaleGroupName", ".status.phase"],
     Task: [".spec.binding.nodeName", ".spec.binding.sliceName", ".status.phase"],
+}
+_SCALE: dict[type[Resource], dict[str, Any]] = {
+    # kubectl scale sets how many slices are kept, whatever the demand
+    ScaleGroup: {"scale": {"specReplicasPath": ".spec.minSlices", "statusReplicasPath": ".status.slices"}},
 }
 KINDS: list[type[Resource]] = [IrisCluster, ScaleGroup, Slice, Task]
 
@@ -158,7 +166,7 @@ def crd(model: type[Resource]) -> dict[str, Any]:
         "served": True,
         "storage": True,
         "schema": {"openAPIV3Schema": openapi_schema(model)},
-        "subresources": {"status": {}},
+        "subresources": {"status": {}, **_SCALE.get(model, {})},
         "additionalPrinterColumns": _PRINTER_COLUMNS[model],
     }
     if model in _SELECTABLE_FIELDS:

@@ -24,6 +24,10 @@ ANNOTATION_SLICE_UID = "iris.dev/slice-uid"
 ANNOTATION_AGENT_VERSION = "iris.dev/agent-version"
 ANNOTATION_AGENT_PROBLEM = "iris.dev/agent-problem"
 
+ANNOTATION_FORCE_DELETE = "iris.dev/force-delete"  # on a Slice: delete it in spite of its deletionProtection
+ANNOTATION_RETIRING = "iris.dev/retiring"  # on a Slice: why its ScaleGroup cordoned it, to delete it next
+ANNOTATION_ORPHANED_SINCE = "iris.dev/orphaned-since"  # on a NodePool: since when its Slice is missing, RFC 3339
+
 FINALIZER_SLICE = "iris.dev/slice"
 FINALIZER_TASK = "iris.dev/task"
 FINALIZER_CLUSTER = "iris.dev/cluster"

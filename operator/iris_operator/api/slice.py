@@ -22,6 +22,40 @@ class SlicePhase(StrEnum):
     DELETING = "Deleting"
 
 
+class Availability(StrEnum):
+    """Whether a Slice takes Tasks."""
+
+    SCHEDULABLE = "Schedulable"
+    CORDONED = "Cordoned"  # no new Task; those on it go on
+    DRAINED = "Drained"  # no new Task; those on it are stopped within their grace periods and placed elsewhere
+
+
+class FailureKind(StrEnum):
+    """Why a Slice failed, as what must be done about it differs."""
+
+    OVER_QUOTA = "OverQuota"  # CoreWeave's quota: wait, or ask for more
+    NO_CAPACITY = "NoCapacity"  # CoreWeave has no such node free: wait, or take another type
+    INVALID_REQUEST = "InvalidRequest"  # CoreWeave refuses the NodePool as it stands: only another spec helps
+    INTERNAL = "Internal"  # CoreWeave reports a fault of its own
+    SLOW = "Slow"  # nodes or agents were not ready in time
+    NODE_UNFIT = "NodeUnfit"  # a node came without what was ordered: GPUs, InfiniBand
+    NODE_LOST = "NodeLost"  # it was Ready; a node or its agent stayed lost for longer than its repair delay
+
+
+class Repair(Model):
+    """What happens when a node of a Ready slice is lost."""
+
+    policy: Annotated[
+        Literal["Wait", "Replace"],
+        Field(
+            description="Wait: CoreWeave replaces a broken node in its NodePool; the slice waits for it, and the new node gets the lost one's rank. Replace: after delaySeconds the slice fails with reason NodeLost, its other Tasks are moved, its nodes are given back, and its ScaleGroup makes another."
+        ),
+    ] = "Replace"
+    delay_seconds: Annotated[
+        int, Field(ge=0, le=604800, description="How long a node may be lost before a slice of policy Replace fails.")
+    ] = 900
+
+
 class Taint(Model):
     """A taint on the slice's nodes."""
 
@@ -67,6 +101,29 @@ class SliceTemplateSpec(Model):
             description="Each node must offer InfiniBand (rdma/ib) before the slice is Ready; the worker Pod takes all its node offers."
         ),
     ] = False
+    racks: Annotated[
+        int,
+        Field(
+            ge=0,
+            le=56,
+            description="For rack-scale types (NVL72), which are bought by the rack of 18 nodes: how many racks. nodeCount must then be 18 times as many. 0: bought by the node.",
+        ),
+    ] = 0
+    max_lifetime_seconds: Annotated[
+        int | None,
+        Field(
+            ge=60,
+            le=31536000,
+            description="How long after it became Ready the slice is drained and deleted; its ScaleGroup makes another if one is needed. Absent: never.",
+        ),
+    ] = None
+    repair: Annotated[Repair, Field(description="What happens when a node of a Ready slice is lost.")] = Repair()
+    deletion_protection: Annotated[
+        bool,
+        Field(
+            description="Refuse the slice's deletion while Tasks run on it, unless its annotation iris.dev/force-delete is true."
+        ),
+    ] = False
     node_labels: Annotated[
         dict[str, str],
         Field(
@@ -80,7 +137,20 @@ class SliceTemplateSpec(Model):
 
 
 class SliceSpec(SliceTemplateSpec):
-    """The slice that is wanted. Immutable: make another slice instead."""
+    """The slice that is wanted. What it is made of can't be changed: make another slice instead."""
+
+    availability: Annotated[
+        Availability,
+        Field(
+            description="Schedulable: takes Tasks. Cordoned: no new ones. Drained: no new ones, and those on it are stopped within their grace periods and placed elsewhere, without being charged. iris slice cordon, drain and uncordon set it."
+        ),
+    ] = Availability.SCHEDULABLE
+    hold_until: Annotated[
+        Time | None,
+        Field(
+            description="Until then the slice is kept though idle: scaling down, template rollouts and its maximum lifetime leave it alone. iris slice hold sets it."
+        ),
+    ] = None
 
     cluster_name: Annotated[
         str,
@@ -108,6 +178,13 @@ class SliceNode(Model):
     message: Annotated[str, Field(description="What it waits for, when not ready.")] = ""
     allocatable: Annotated[
         dict[str, Quantity], Field(description="What Tasks may use here: resource name to quantity.")
+    ] = Field(default_factory=dict)
+    lost_since: Annotated[
+        Time | None, Field(description="Since when a node that was ready is not; absent while it is.")
+    ] = None
+    topology: Annotated[
+        dict[str, str],
+        Field(description="The node's NVLink and InfiniBand domains: node label to value. For placement."),
     ] = Field(default_factory=dict)
 
 
@@ -139,6 +216,33 @@ class SliceStatus(Model):
         None
     )
     ready_since: Annotated[Time | None, Field(description="When it first became Ready.")] = None
+    launched_at: Annotated[Time | None, Field(description="When its NodePool was made: from then on it may bill.")] = (
+        None
+    )
+    boot_seconds: Annotated[
+        int | None, Field(ge=0, description="How long its nodes took, from launchedAt until all were Ready.")
+    ] = None
+    failure: Annotated[
+        FailureKind | None, Field(description="Why it failed, as one word for programs; message has the numbers.")
+    ] = None
+
+
+_FIXED = (
+    "clusterName", "scaleGroupName", "instanceType", "computeClass", "nodeCount", "racks", "gpusPerNode", "gpuClass",
+    "infiniband", "nodeLabels", "nodeTaints",
+)  # fmt: skip
+_MADE_OF_IS_FIXED = " && ".join(
+    f"(has(self.{field}) == has(oldSelf.{field}) && (!has(self.{field}) || self.{field} == oldSelf.{field}))"
+    for field in _FIXED
+)
+RACK_RULES: list[dict[str, str]] = [
+    {
+        "rule": "!has(self.racks) || self.racks == 0 || (has(self.nodeCount) && self.nodeCount == self.racks * 18)",
+        "fieldPath": ".nodeCount",
+        "message": "nodeCount is not 18 times racks: a rack has 18 nodes; set nodeCount to 18 * racks, or racks to 0",
+    }
+]
+"""CEL rules of what a slice is made of; also a ScaleGroup's template's."""
 
 
 class Slice(Resource):
@@ -154,9 +258,10 @@ class Slice(Resource):
             json_schema_extra={
                 "x-kubernetes-validations": [
                     {
-                        "rule": "self == oldSelf",
-                        "message": "a Slice's spec can't be changed: delete it and make another",
-                    }
+                        "rule": _MADE_OF_IS_FIXED,
+                        "message": "what a Slice is made of can't be changed: delete it and make another (availability, holdUntil, deletionProtection, repair and maxLifetimeSeconds can)",
+                    },
+                    *RACK_RULES,
                 ]
             },
         ),

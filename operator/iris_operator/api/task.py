@@ -93,6 +93,19 @@ class Binding(Model):
     ] = ""
 
 
+class RetryPolicy(Model):
+    """How often a Task is run again, by whose fault it ended."""
+
+    infrastructure: Annotated[
+        int,
+        Field(
+            ge=0,
+            le=1000,
+            description="Retries when the node or its worker was lost. A slice's drain or deletion costs none: the Task is placed elsewhere.",
+        ),
+    ] = 10
+
+
 class TaskSpec(Model):
     """The command that is wanted. Immutable."""
 
@@ -152,7 +165,25 @@ class TaskSpec(Model):
     termination_grace_period_seconds: Annotated[
         int, Field(ge=0, le=86400, description="Between SIGTERM and SIGKILL when it is stopped.")
     ] = 30
+    retry_policy: Annotated[RetryPolicy, Field(description="How often it is run again, by whose fault it ended.")] = (
+        RetryPolicy()
+    )
     binding: Annotated[Binding | None, Field(description="Where it runs. Written by the operator only.")] = None
+
+
+class Attempt(Model):
+    """One attempt that is over and was followed, or will be, by another."""
+
+    attempt: Annotated[int, Field(ge=1, description="Which attempt, from 1.")]
+    reason: Annotated[str, Field(description="Why it ended, as one CamelCase word.")]
+    message: Annotated[str, Field(description="Why it ended, for people.")] = ""
+    charged: Annotated[bool, Field(description="Whether it counts against retryPolicy.infrastructure.")] = True
+    slice_name: Annotated[str, Field(description="Slice it ran on.")] = ""
+    node_name: Annotated[str, Field(description="Node it ran on.")] = ""
+    log_path: Annotated[str, Field(description="Its log on that node.")] = ""
+    start_time: Annotated[Time | None, Field(description="When its command started; absent when it never did.")] = None
+    finish_time: Annotated[Time | None, Field(description="When it ended.")] = None
+    exit_code: Annotated[int | None, Field(description="Its exit code, when it had one.")] = None
 
 
 class TaskStatus(Model):
@@ -169,6 +200,13 @@ class TaskStatus(Model):
     message: Annotated[str, Field(description="Why, for people, with the numbers.")] = ""
     conditions: Conditions = Field(default_factory=list)
     attempt: Annotated[int | None, Field(ge=1, description="The attempt these facts are of.")] = None
+    retries: Annotated[int, Field(ge=0, description="Retries charged to retryPolicy.infrastructure.")] = 0
+    ended_attempt: Annotated[
+        int | None, Field(ge=1, description="The last attempt that is over, whether or not another follows.")
+    ] = None
+    attempts: Annotated[list[Attempt], Field(max_length=10, description="Earlier attempts, newest first.")] = Field(
+        default_factory=list
+    )
     node_name: Annotated[str, Field(description="Node it ran on.")] = ""
     image_digest: Annotated[str, Field(description="Digest of the image that was run.")] = ""
     container_id: Annotated[str, Field(description="Containerd container, in namespace iris of the node.")] = ""
@@ -185,7 +223,7 @@ _EXCEPT_BINDING = " && ".join(
     f"(has(self.{field}) == has(oldSelf.{field}) && (!has(self.{field}) || self.{field} == oldSelf.{field}))"
     for field in (
         "clusterName", "image", "imagePullPolicy", "imagePullSecrets", "command", "args", "env", "workingDir",
-        "resources", "securityContext", "placement", "terminationGracePeriodSeconds",
+        "resources", "securityContext", "placement", "terminationGracePeriodSeconds", "retryPolicy",
     )
 )  # fmt: skip
 # 2 and "2" are one number: quantities may be written either way.
