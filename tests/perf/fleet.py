@@ -1,0 +1,341 @@
+"""make bench-fleet: a fleet of slices on a real API server, with one operator; nodes, kubelets and agents are played."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import aiohttp
+import click
+from rich.console import Console
+from rich.table import Table
+
+from iris_devcluster.coreweave.kube import Connection
+from iris_devcluster.coreweave.testing.api_server import api_server, free_ports
+from iris_devcluster.errors import DevclusterError
+from iris_devcluster.images.programs import program
+from iris_devcluster.progress import Progress, Step
+from iris_operator.adapters.kube.client import KubeClient
+from iris_operator.adapters.kube.config import connect
+from iris_operator.adapters.kube.informer import Informer
+from iris_operator.ports.errors import ApiError
+from iris_operator.ports.kube import IRIS_CLUSTERS, NODEPOOLS, SCALE_GROUPS, SLICES, Body, Kind
+from tests.perf.fleet_world import FleetWorld
+from tests.perf.observe import Unmeasured
+from tests.perf.usage import own_writes
+
+_ROOT = Path(__file__).resolve().parents[2]
+_NAMESPACE = "fleet"
+_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+_LOOK_SECONDS = 0.25
+_STALLED_SECONDS = 120.0
+
+
+@dataclass(frozen=True)
+class Moment:
+    """The operator at one moment: processor seconds, MiB, writes by verb and resource."""
+
+    at: float
+    cpu_seconds: float
+    rss_mib: float
+    writes: Counter[str]
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """What was measured. Times in seconds from the groups' creation, or from their deletion."""
+
+    slices: int
+    groups: int
+    ready_seconds: list[float]
+    gone_seconds: float
+    start: Moment
+    ready: Moment
+    steady: Moment
+    end: Moment
+
+
+class _Watcher:
+    """Counts slices as a watch tells."""
+
+    def __init__(self, api: KubeClient) -> None:
+        self.began = time.monotonic()
+        self.ready: dict[str, float] = {}
+        self.standing: set[str] = set()
+        self.failed: dict[str, str] = {}
+        self.informer = Informer(api, SLICES, _NAMESPACE, self._changed)
+
+    def _changed(self, body: Body, gone: bool) -> None:
+        name, status = body["metadata"]["name"], body.get("status") or {}
+        if gone:
+            self.standing.discard(name)
+            return
+        self.standing.add(name)
+        if status.get("phase") == "Ready":
+            self.ready.setdefault(name, time.monotonic() - self.began)
+        if status.get("phase") == "Failed":
+            self.failed[name] = status.get("message", "")
+
+
+async def measure(slices: int, groups: int, steady_seconds: float, progress: Progress) -> Fleet:
+    """Groups of slices from nothing to Ready, at rest, and gone again."""
+    with TemporaryDirectory(prefix="iris-fleet-") as folder, api_server(Path(folder), authorization="RBAC") as server:
+        kubeconfig = Path(folder) / "kubeconfig"
+        kubeconfig.write_text(json.dumps(_kubeconfig(server)))
+        _prepare(kubeconfig)
+        async with KubeClient(await connect(str(kubeconfig)), user_agent="fleet", connections=32) as api:
+            cluster = {"images": {"agent": "iris/agent:fleet"}, "autoscaler": {"launchesPerMinute": 10000}}
+            await _create(api, IRIS_CLUSTERS, "IrisCluster", "default", cluster)
+            world = FleetWorld(api, _NAMESPACE)
+            async with world.playing(), _operator(kubeconfig, Path(folder) / "operator.log") as operator:
+                return await _measure(api, operator, slices, groups, steady_seconds, progress)
+
+
+async def _measure(
+    api: KubeClient, operator: _Process, slices: int, groups: int, steady_seconds: float, progress: Progress
+) -> Fleet:
+    watcher = _Watcher(api)
+    watching = asyncio.create_task(watcher.informer.run())
+    try:
+        await watcher.informer.synced.wait()
+        start = await operator.moment()
+        watcher.began = time.monotonic()
+        for number, size in enumerate(_sizes(slices, groups)):
+            template = {"spec": {"instanceType": "gd-8xh100ib-i128", "gpusPerNode": 8}}
+            spec = {"minSlices": size, "maxSlices": size, "template": template}
+            await _create(api, SCALE_GROUPS, "ScaleGroup", f"group-{number}", spec)
+        with progress.step(f"{slices} slices to Ready") as step:
+            await _until(step, slices, lambda: len(watcher.ready), watcher)
+        ready = await operator.moment()
+        with progress.step(f"at rest for {steady_seconds:.0f} s") as step:
+            await asyncio.sleep(steady_seconds)
+        steady = await operator.moment()
+        began = time.monotonic()
+        for number in range(groups):
+            await api.delete(SCALE_GROUPS, f"group-{number}", _NAMESPACE)
+        for name in sorted(watcher.standing):  # no garbage collector here
+            await api.delete(SLICES, name, _NAMESPACE)
+        with progress.step(f"{slices} slices to nothing") as step:
+            await _until(step, slices, lambda: slices - len(watcher.standing), watcher)
+        gone = time.monotonic() - began
+        left = (await api.list(NODEPOOLS)).items
+        if left:
+            raise Unmeasured(f"{len(left)} NodePools are left: a leak")
+        times = sorted(watcher.ready.values())
+        return Fleet(slices, groups, times, gone, start, ready, steady, await operator.moment())
+    finally:
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
+
+
+async def _until(step: Step, wanted: int, done: Any, watcher: _Watcher) -> None:
+    best, since = -1, time.monotonic()
+    while (now := done()) < wanted:
+        if now > best:
+            best, since = now, time.monotonic()
+        if time.monotonic() - since > _STALLED_SECONDS:
+            first = next(iter(watcher.failed.items()), ("", "none failed"))
+            raise Unmeasured(
+                f"stalled at {now} of {wanted} for {_STALLED_SECONDS:.0f} s; {len(watcher.failed)} failed: {first}"
+            )
+        step.update(f"{now} of {wanted}")
+        await asyncio.sleep(_LOOK_SECONDS)
+
+
+class _Process:
+    """The operator's process."""
+
+    def __init__(self, pid: int, port: int) -> None:
+        self.pid, self._port = pid, port
+
+    async def text(self, path: str) -> str:
+        """GET from its port; Unmeasured when it doesn't answer."""
+        try:
+            async with (
+                aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=20)) as session,
+                session.get(f"http://127.0.0.1:{self._port}{path}") as answer,
+            ):
+                return await answer.text()
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise Unmeasured(f"the operator does not answer: {error}") from error
+
+    async def moment(self) -> Moment:
+        """Now."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
+        writes = own_writes(await self.text("/metrics"), "operator")
+        cpu = (int(fields[11]) + int(fields[12])) / _TICKS_PER_SECOND
+        return Moment(time.monotonic(), cpu, pages * os.sysconf("SC_PAGE_SIZE") / 2**20, writes)
+
+
+@asynccontextmanager
+async def _operator(kubeconfig: Path, log: Path) -> AsyncIterator[_Process]:
+    with _started(kubeconfig, log) as (process, port):
+        found = _Process(process.pid, port)
+        for _ in range(300):
+            if process.poll() is not None:
+                break
+            try:
+                if json.loads(await found.text("/health")).get("leading"):
+                    yield found
+                    return
+            except Unmeasured:
+                pass
+            await asyncio.sleep(0.1)
+        raise Unmeasured(f"the operator does not lead: {log.read_text()[-1000:]}")
+
+
+@contextmanager
+def _started(kubeconfig: Path, log: Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    (port,) = free_ports(1)
+    command = [str(Path(sys.executable).with_name("iris-operator")), "run", "--namespace", _NAMESPACE]
+    options = ["--kubeconfig", str(kubeconfig), "--port", str(port), "--log-level", "WARNING"]
+    with log.open("wb") as file:
+        environment = {**os.environ, "POD_NAMESPACE": _NAMESPACE}
+        process = subprocess.Popen([*command, *options], stdout=file, stderr=file, env=environment)
+        try:
+            yield process, port
+        finally:
+            process.kill()
+            process.wait()
+
+
+def _prepare(kubeconfig: Path) -> None:
+    vendor = resources.files("iris_devcluster.coreweave") / "data" / "nodepool_crd.yaml"
+    steps = [
+        ["apply", "--server-side", "-f", str(_ROOT / "crds"), "-f", str(vendor)],
+        ["wait", "--for=condition=Established", "crd", "--all", "--timeout=30s"],
+        ["create", "namespace", _NAMESPACE],
+        *(["--namespace", _NAMESPACE, "create", "serviceaccount", name] for name in ("default", "iris-agent")),
+    ]
+    for step in steps:
+        argv = [str(program("kubectl")), "--kubeconfig", str(kubeconfig), *step]
+        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise Unmeasured(f"{' '.join(step)}: {done.stderr}")
+
+
+def _kubeconfig(server: Connection) -> dict[str, object]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "fleet",
+        "contexts": [{"name": "fleet", "context": {"cluster": "fleet", "user": "fleet"}}],
+        "clusters": [{"name": "fleet", "cluster": {"server": server.server, "insecure-skip-tls-verify": True}}],
+        "users": [{"name": "fleet", "user": {"token": server.token}}],
+    }
+
+
+async def _create(api: KubeClient, kind: Kind, name: str, object_name: str, spec: Body) -> None:
+    body = {"apiVersion": kind.api_version, "kind": name, "metadata": {"name": object_name}, "spec": dict(spec)}
+    await api.create(kind, body, _NAMESPACE)
+
+
+def _sizes(slices: int, groups: int) -> list[int]:
+    return [slices // groups + (number < slices % groups) for number in range(groups)]
+
+
+def document(found: Fleet) -> dict[str, Any]:
+    """All figures: seconds, MiB, requests per slice."""
+
+    def writes(before: Moment, after: Moment) -> dict[str, float]:
+        made = after.writes - before.writes
+        return {name: round(value / found.slices, 2) for name, value in sorted(made.items())}
+
+    up, rest, down = (
+        writes(found.start, found.ready),
+        writes(found.ready, found.steady),
+        writes(found.steady, found.end),
+    )
+    at_rest = found.steady.at - found.ready.at
+    return {
+        "slices": found.slices,
+        "groups": found.groups,
+        "secondsToReady": {
+            "first": round(found.ready_seconds[0], 1),
+            "half": round(found.ready_seconds[len(found.ready_seconds) // 2], 1),
+            "all": round(found.ready_seconds[-1], 1),
+        },
+        "secondsToGone": round(found.gone_seconds, 1),
+        "slicesPerSecond": round(found.slices / found.ready_seconds[-1], 1),
+        "operator": {
+            "rssMiB": {
+                "before": round(found.start.rss_mib),
+                "ready": round(found.ready.rss_mib),
+                "atRest": round(found.steady.rss_mib),
+                "end": round(found.end.rss_mib),
+            },
+            "cpuMsPerSlice": {
+                "up": round((found.ready.cpu_seconds - found.start.cpu_seconds) * 1000 / found.slices, 1),
+                "down": round((found.end.cpu_seconds - found.steady.cpu_seconds) * 1000 / found.slices, 1),
+            },
+            "cpuShareAtRest": round((found.steady.cpu_seconds - found.ready.cpu_seconds) / at_rest, 3),
+            "writesPerSlice": {
+                "up": {"all": round(sum(up.values()), 2), **up},
+                "atRest": {"all": round(sum(rest.values()), 2), **rest},
+                "down": {"all": round(sum(down.values()), 2), **down},
+            },
+        },
+    }
+
+
+def show(figures: dict[str, Any], console: Console) -> None:
+    """Tables for people."""
+    ready, operator = figures["secondsToReady"], figures["operator"]
+    console.print(
+        f"{figures['slices']} slices in {figures['groups']} groups: first Ready after {ready['first']} s, half "
+        f"{ready['half']} s, all {ready['all']} s ({figures['slicesPerSecond']}/s); all gone after {figures['secondsToGone']} s"
+    )
+    memory, cpu = operator["rssMiB"], operator["cpuMsPerSlice"]
+    console.print(
+        f"Operator: {memory['before']} MiB before, {memory['ready']} when all are Ready, {memory['atRest']} at rest; "
+        f"{cpu['up']} ms of CPU per slice up, {cpu['down']} down; {operator['cpuShareAtRest']:.1%} of a CPU at rest"
+    )
+    table = Table(title="The operator's API writes per slice")
+    for title in ("", "to Ready", "at rest", "to nothing"):
+        table.add_column(title, justify="right" if title else "left")
+    parts = [operator["writesPerSlice"][part] for part in ("up", "atRest", "down")]
+    for name in dict.fromkeys(name for part in parts for name in part):
+        table.add_row(name.removeprefix("operator: "), *(f"{part[name]:g}" if part.get(name) else "" for part in parts))
+    console.print(table)
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--slices", default=1000, show_default=True, type=click.IntRange(1, 8000), help="Slices in all.")
+@click.option("--groups", default=8, show_default=True, type=click.IntRange(1, 100), help="ScaleGroups they are in.")
+@click.option("--steady", default=30.0, show_default=True, help="Seconds at rest, with agents' Leases renewed.")
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+def main(slices: int, groups: int, steady: float, output: str) -> None:
+    """Measure the operator with a fleet of slices, on a real API server.
+
+    Nodes, kubelets and agents are played (statuses and Leases); scheduling of real Pods is not part of it. Processor and
+    API server are shared with those players: read the figures as ratios per slice.
+    """
+    progress = Progress()
+    try:
+        found = asyncio.run(measure(slices, groups, steady, progress))
+    except (Unmeasured, ApiError, DevclusterError) as error:
+        click.echo(f"not measured: {error}", err=True)
+        sys.exit(1)
+    figures = document(found)
+    if output == "json":
+        click.echo(json.dumps(figures, indent=2))
+    else:
+        console = Console()
+        show(figures, console if console.is_terminal else Console(width=120))
+
+
+if __name__ == "__main__":
+    main()
