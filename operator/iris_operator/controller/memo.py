@@ -7,10 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from iris_operator.api.base import Resource
 from iris_operator.controller.cache import Cache
 from iris_operator.controller.routing import route
 from iris_operator.controller.workqueue import WorkQueue
 from iris_operator.ports.kube import Body, Kind, KubeApi
+
+Listener = Callable[[Kind, Resource | None, Resource | None], None]
 
 
 def utc_now() -> datetime:
@@ -20,7 +23,10 @@ def utc_now() -> datetime:
 
 @dataclass
 class Controller:
-    """One running operator. Counts its API writes by `verb kind`."""
+    """One running operator. Counts its API writes by `verb kind`, and events by their metric's name.
+
+    `listeners` are told of every change of the cache: (kind, before, after); None where it was not, or is not any more.
+    """
 
     api: KubeApi
     namespaces: tuple[str, ...]
@@ -29,6 +35,8 @@ class Controller:
     queue: WorkQueue = field(default_factory=WorkQueue)
     now: Callable[[], datetime] = utc_now
     writes: Counter[str] = field(default_factory=Counter)
+    counters: Counter[str] = field(default_factory=Counter)
+    listeners: list[Listener] = field(default_factory=list)
 
     def observe(self, kind: Kind, body: Body, gone: bool = False) -> None:
         """Take over what the API says of an object, and queue whom it concerns."""
@@ -38,6 +46,8 @@ class Controller:
         cache = self.cache
         found = cache.drop(kind, key, metadata.get("uid", "")) if gone else cache.put(kind, body)
         if found is not None:
+            for listener in self.listeners:
+                listener(kind, found if gone else before, None if gone else found)
             for concerned, delay in route(kind, found, before, self.cache):
                 if delay:
                     self.queue.add_after(concerned, delay)
