@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from iris_devcluster import command
+from iris_devcluster.errors import CommandFailedError
 from iris_devcluster.identity import Identity, mac_of
 
 _BRIDGE = "br0"
@@ -26,6 +27,17 @@ def _links(pid: int | None = None) -> set[str]:
     return {match.group(1) for match in re.finditer(r"^\d+: ([^:@]+)", listing, re.MULTILINE)}
 
 
+def _delete_link(link: str, pid: int | None = None) -> None:
+    """Fine when there is none, or when it goes in this very moment, with the namespace of its other end."""
+    if link not in _links(pid):
+        return
+    try:
+        _ip([f"link delete {link}"], pid)
+    except CommandFailedError:
+        if link in _links(pid):
+            raise
+
+
 def taken_octets() -> set[int]:
     """Second octets of every 10.x network that this host routes."""
     return {int(found) for found in re.findall(r"\b10\.(\d+)\.", command.run(["ip", "-4", "route"]))}
@@ -34,8 +46,7 @@ def taken_octets() -> set[int]:
 def connect_control_plane(identity: Identity, pid: int) -> None:
     """Bridge and address in the control plane's namespace, and the cable from it to this host."""
     me, link = identity.control_plane_address, identity.host_link
-    if link in _links():  # its other end lived in a control plane that is dying
-        _ip([f"link delete {link}"])
+    _delete_link(link)  # its other end lived in a control plane that is dying
     _ip([f"link add {link} address {mac_of(identity.host_address)} type veth peer name host netns {pid}"])
     _ip(
         [
@@ -62,8 +73,7 @@ def connect_node(identity: Identity, index: int, pid: int, control_plane_pid: in
     port, address = f"n{index}", identity.node_address(index)
     if "eth0" in _links(pid):
         return
-    if port in _links(control_plane_pid):  # of a node that is dying
-        _ip([f"link delete {port}"], control_plane_pid)
+    _delete_link(port, control_plane_pid)  # of a node that is dying
     _ip(
         [
             f"link add {port} type veth peer name eth0 address {mac_of(address)} netns {pid}",
@@ -96,5 +106,4 @@ def disconnect_node(identity: Identity, index: int, control_plane_pid: int) -> N
 
 def remove_host_link(identity_link: str) -> None:
     """Unplug the cluster from this host; fine when it is already."""
-    if identity_link in _links():
-        _ip([f"link delete {identity_link}"])
+    _delete_link(identity_link)
