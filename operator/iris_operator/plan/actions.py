@@ -7,6 +7,7 @@ from typing import Literal
 
 from iris_operator.api.core import Node, Pod
 from iris_operator.api.nodepool import NodePool
+from iris_operator.api.slice import Slice
 from iris_operator.api.task import Binding, Task
 
 
@@ -66,9 +67,34 @@ class BindTask:
 
 @dataclass(frozen=True)
 class CreateSlice:
-    """Make a Slice of a ScaleGroup."""
+    """Make a Slice of a ScaleGroup. That it exists already (a former answer was lost) is success."""
 
     name: str
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class CordonSlice:
+    """First step of giving a slice back: no new Task, annotations iris.dev/retiring(-since). At this very version only."""
+
+    slice: Slice
+    reason: str
+
+
+@dataclass(frozen=True)
+class UncordonSlice:
+    """It is wanted after all: Schedulable again, annotations gone. At this very version only."""
+
+    slice: Slice
+    reason: str
+
+
+@dataclass(frozen=True)
+class DeleteSlice:
+    """Delete this very Slice (UID), at this very version: anything that happened to it since refuses the deletion."""
+
+    slice: Slice
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -81,3 +107,4 @@ class Note:
 
 
 SliceAction = AddFinalizer | RemoveFinalizer | ApplyNodePool | DeleteNodePool | CreateWorker | DeleteWorker | StopTask
+GroupAction = CreateSlice | CordonSlice | UncordonSlice | DeleteSlice
