@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import sys
+import time
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,8 @@ from iris_operator.controller.registry import build_registry, build_settings
 from iris_operator.ports.errors import ApiError
 from iris_operator.ports.kube import IRIS_CLUSTERS
 from iris_operator.server.health import health_app, serve
+from iris_operator.server.metrics import Metrics, Sources
+from iris_operator.server.tally import Tally
 from iris_operator.settings import ProcessSettings
 from iris_operator.version import VERSION
 
@@ -41,7 +44,7 @@ async def run_operator(settings: ProcessSettings) -> int:
     async with KubeClient(connection, user_agent=f"iris-operator/{VERSION}") as api:
         controller = Controller(api, settings.namespaces, VERSION)
         leadership = Leadership(api, settings.lease_namespace, settings.identity)
-        app = health_app(lambda: _describe(controller, leadership), lambda: _metrics(controller, leadership))
+        app = health_app(lambda: _describe(controller, leadership), _metrics(controller, leadership).text)
         runner = await serve(app, settings.port)
         try:
             await _unless_told_to_end(leadership.acquire())
@@ -148,18 +151,23 @@ def _describe(controller: Controller, leadership: Leadership) -> dict[str, objec
     }
 
 
-def _metrics(controller: Controller, leadership: Leadership) -> str:
-    lines = [
-        "# HELP iris_operator_leading Whether this replica leads.",
-        "# TYPE iris_operator_leading gauge",
-        f"iris_operator_leading {int(leadership.leading)}",
-        "# HELP iris_operator_api_writes_total API writes of the operator.",
-        "# TYPE iris_operator_api_writes_total counter",
-    ]
-    for name, number in sorted(controller.writes.items()):
-        verb, _, resource = name.partition(" ")
-        lines.append(f'iris_operator_api_writes_total{{verb="{verb}",resource="{resource}"}} {number}')
-    return "\n".join(lines) + "\n"
+def _metrics(controller: Controller, leadership: Leadership) -> Metrics:
+    """What /metrics shows; follows the controller from now on."""
+    cache = controller.cache
+    tally = Tally(controller.namespaces, time.monotonic, controller.now)
+    controller.listeners.append(tally.observe)
+    return Metrics(
+        Sources(
+            leading=lambda: leadership.leading,
+            queued=lambda: len(controller.queue),
+            groups=cache.groups.values,
+            slices=cache.slices.values,
+            tasks=lambda: (task for one in controller.namespaces for task in cache.open_tasks(one)),
+            writes=controller.writes,
+            counters=controller.counters,
+        ),
+        tally,
+    )
 
 
 @click.group()

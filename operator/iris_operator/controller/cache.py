@@ -137,6 +137,10 @@ class Cache:
             tasks=tuple(self._open_tasks[namespace].values()),
         )
 
+    def open_tasks(self, namespace: str) -> Iterable[Task]:
+        """Tasks that have not ended."""
+        return self._open_tasks[namespace].values()
+
     def tasks_on(self, namespace: str, slice_name: str) -> Iterable[Task]:
         """Tasks bound to a slice that have not ended."""
         for task in self._open_tasks[namespace].values():

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 
 from aiohttp import web
 
+from iris_operator.server.metrics import CONTENT_TYPE
+
 
 def health_app(describe: Callable[[], Mapping[str, object]], metrics: Callable[[], str]) -> web.Application:
     """`describe` gives the JSON of /health; a standby replica is healthy too."""
@@ -15,7 +17,7 @@ def health_app(describe: Callable[[], Mapping[str, object]], metrics: Callable[[
         return web.json_response(dict(describe()), dumps=json.dumps)
 
     async def prometheus(_: web.Request) -> web.Response:
-        return web.Response(text=metrics(), content_type="text/plain")
+        return web.Response(body=metrics().encode(), headers={"Content-Type": CONTENT_TYPE})
 
     app = web.Application()
     app.router.add_get("/health", health)
