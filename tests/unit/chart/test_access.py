@@ -96,9 +96,9 @@ def test_user_roles_are_part_of_kubernetes_own(rendered: Rendered, name: str, ag
 
 def test_a_viewer_reads_all_four_kinds_and_changes_none(rendered: Rendered) -> None:
     role = rendered.one("ClusterRole", "iris-view")
-    assert {name: _verbs(role, name) for name in _resources(role)} == dict.fromkeys(
-        ["iris.dev/irisclusters", "iris.dev/scalegroups", "iris.dev/slices", "iris.dev/tasks"], _READ
-    )
+    kinds = ["iris.dev/irisclusters", "iris.dev/scalegroups", "iris.dev/slices", "iris.dev/tasks"]
+    wanted = {**dict.fromkeys(kinds, _READ), "iris.dev/scalegroups/scale": {"get"}}
+    assert {name: _verbs(role, name) for name in _resources(role)} == wanted
 
 
 def test_a_second_installation_leaves_shared_things_alone(chart: Chart) -> None:
@@ -113,8 +113,8 @@ def test_a_second_installation_leaves_shared_things_alone(chart: Chart) -> None:
 
 def test_the_binding_policy_spares_the_operator_and_covers_the_watched_namespaces(chart: Chart) -> None:
     rendered = chart.render({**_WATCHED, "bindingPolicy": {"extraUsers": ["me@example.com"]}})
-    (policy,) = rendered.all("ValidatingAdmissionPolicy")
-    (binding,) = rendered.all("ValidatingAdmissionPolicyBinding")
+    policy = rendered.one("ValidatingAdmissionPolicy", "iris-system.task-binding.iris.dev")
+    binding = rendered.one("ValidatingAdmissionPolicyBinding", "iris-system.task-binding.iris.dev")
     (condition,) = policy["spec"]["matchConditions"]
     assert "['system:serviceaccount:iris-system:iris-operator','me@example.com']" in condition["expression"].replace(
         "', '", "','"
@@ -122,6 +122,19 @@ def test_the_binding_policy_spares_the_operator_and_covers_the_watched_namespace
     assert binding["spec"]["policyName"] == policy["metadata"]["name"]
     (selector,) = binding["spec"]["matchResources"]["namespaceSelector"]["matchExpressions"]
     assert selector["values"] == ["ml", "research"]
+
+
+@pytest.mark.parametrize(
+    ("value", "name"), [("bindingPolicy", "task-binding.iris.dev"), ("deletionPolicy", "slice-deletion.iris.dev")]
+)
+def test_a_policy_covers_the_watched_namespaces_and_can_be_left_out(chart: Chart, value: str, name: str) -> None:
+    binding = chart.render(_WATCHED).one("ValidatingAdmissionPolicyBinding", f"iris-system.{name}")
+    (selector,) = binding["spec"]["matchResources"]["namespaceSelector"]["matchExpressions"]
+    assert selector["values"] == ["ml", "research"]
+    without = chart.render({value: {"enabled": False}})
+    for kind in ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"):
+        assert f"iris-system.{name}" not in [each["metadata"]["name"] for each in without.all(kind)]
+        assert len(without.all(kind)) == 1
 
 
 class TestCrds:
