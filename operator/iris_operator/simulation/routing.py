@@ -1,0 +1,90 @@
+"""Which keys a change concerns, and how soon: as controller/routing.py routes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from iris_operator.api.base import Resource
+from iris_operator.api.cluster import IrisCluster
+from iris_operator.api.core import Lease, Node, Pod
+from iris_operator.api.names import ANNOTATION_SLICE, LABEL_SLICE, slice_id
+from iris_operator.api.nodepool import NodePool
+from iris_operator.api.scalegroup import ScaleGroup
+from iris_operator.api.slice import Slice
+from iris_operator.api.task import Task
+from iris_operator.simulation.memory import Memory
+
+if TYPE_CHECKING:
+    from iris_operator.simulation.process import Pace
+
+SLICE, TASK, PLACE, POOL = "slice", "task", "place", "pool"
+
+Routed = tuple[str, str, float]
+
+
+def route(
+    found: Resource, before: Resource | None, after: Resource | None, memory: Memory, pace: Pace
+) -> Iterator[Routed]:
+    """(kind, name, delay in seconds) to reconcile after `before` became `after`; `found` is whichever there is."""
+    if isinstance(found, Task):
+        yield from _task(found, before, pace)
+    elif isinstance(found, Slice):
+        yield from _slice(found, after, memory)
+    elif isinstance(found, NodePool):
+        yield POOL, found.key, 0
+        if ANNOTATION_SLICE in found.metadata.annotations:
+            yield SLICE, found.metadata.annotations[ANNOTATION_SLICE], 0
+    elif isinstance(found, Node):
+        if not isinstance(before, Node) or after is None or before.status != found.status:
+            yield from _node(found, memory)
+    elif isinstance(found, Pod):
+        yield from _pod(found, after, memory)
+    elif isinstance(found, Lease):
+        yield SLICE, f"{found.metadata.namespace}/{found.metadata.labels.get(LABEL_SLICE, '')}", 0
+    elif isinstance(found, ScaleGroup | IrisCluster):
+        yield PLACE, found.metadata.namespace, 0
+
+
+def _slice(found: Slice, after: Resource | None, memory: Memory) -> Iterator[Routed]:
+    yield SLICE, found.key, 0
+    yield PLACE, found.metadata.namespace, 0
+    if after is None:
+        pool = memory.get(NodePool, f"/{slice_id(found.metadata.namespace, found.metadata.name)}")
+        if pool is not None:
+            yield POOL, pool.key, 0
+
+
+def _task(task: Task, before: Resource | None, pace: Pace) -> Iterator[Routed]:
+    namespace = task.metadata.namespace
+    ended = task.status.phase is not None and task.status.phase.ended
+    if isinstance(before, Task) and before.spec.binding is not None:
+        yield SLICE, f"{namespace}/{before.spec.binding.slice_name}", pace.counts_seconds
+    if task.spec.binding is None:
+        yield TASK, task.key, 0
+        if not ended:
+            yield PLACE, namespace, 0
+        return
+    yield TASK, task.key, 0
+    yield SLICE, f"{namespace}/{task.spec.binding.slice_name}", pace.counts_seconds
+    if ended or task.deleting:
+        yield PLACE, namespace, 0
+
+
+def _node(node: Node, memory: Memory) -> Iterator[Routed]:
+    """Its slice, and the Tasks there: a node that goes settles what became of them."""
+    owner = memory.owner_of(node)
+    if owner is not None:
+        yield SLICE, owner.key, 0
+        for task in memory.tasks_on(owner):
+            yield TASK, task.key, 0
+
+
+def _pod(pod: Pod, after: Resource | None, memory: Memory) -> Iterator[Routed]:
+    owner = f"{pod.metadata.namespace}/{pod.metadata.labels.get(LABEL_SLICE, '')}"
+    yield SLICE, owner, 0
+    if after is None:  # gone: its Tasks are lost
+        found = memory.get(Slice, owner)
+        for task in memory.tasks_on(found) if found is not None else memory.open_tasks():
+            if task.spec.binding is not None and task.spec.binding.worker_uid == pod.metadata.uid:
+                yield TASK, task.key, 0
