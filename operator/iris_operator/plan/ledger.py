@@ -1,0 +1,195 @@
+"""Who uses what in one namespace: kept from pass to pass, so that a pass costs what changed, not what exists.
+
+Only a cache: a Ledger that was handed in gives the same plan as a new one. Objects are told apart by identity (they are
+frozen; whoever changes one makes another) and are held on to, so that an identity is never used twice.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from iris_operator.api.cluster import Defaults, IrisCluster
+from iris_operator.api.quantity import Amounts, amounts, minus
+from iris_operator.api.slice import Availability, Slice, SlicePhase
+from iris_operator.api.task import Task
+from iris_operator.plan.settings import NoCluster
+from iris_operator.plan.shapes import Shape, Shapes
+from iris_operator.plan.task_requests import task_requests
+
+# A degraded slice's healthy nodes still take Tasks: each Task runs on one node.
+_TAKES_TASKS = (SlicePhase.READY, SlicePhase.DEGRADED)
+
+
+Entry = tuple[int, int, str, int, str]
+"""Free cpu, free memory, slice, rank, worker UID: sorts the fullest first among nodes with as many devices free."""
+
+
+@dataclass(slots=True)
+class Slot:
+    """One ready node of a slice that takes Tasks: what they may use of it and what is free now."""
+
+    slice_name: str
+    scale_group_name: str
+    cluster: str
+    node_name: str
+    rank: int
+    worker_pod: str
+    worker_uid: str
+    capacity: Amounts
+    free: dict[str, int]
+
+    def place(self, free: Amounts) -> tuple[int, Entry]:
+        """Devices free, and the entry, were so much free."""
+        cpu, memory = free.get("cpu", 0), free.get("memory", 0)
+        # Nearly always the other resources are one or two: a loop beats sum().
+        devices = 0
+        for name, value in free.items():
+            if name != "cpu" and name != "memory":
+                devices += value
+        return devices, (cpu, memory, self.slice_name, self.rank, self.worker_uid)
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A Task without a binding. `since`: its creation, seconds since 1970. `shape`: its needs, or why no settings apply."""
+
+    since: float
+    name: str
+    task: Task
+    shape: Shape | NoCluster
+
+
+@dataclass(frozen=True, slots=True)
+class _Bound:
+    task: Task
+    slice_name: str
+    worker_uid: str
+    wanted: Amounts
+
+
+class Ledger:
+    """One namespace's Tasks and slots. `sync` first, then read; nothing that it hands out may be changed."""
+
+    def __init__(self) -> None:
+        self._reset(Shapes("", ()))
+
+    def _reset(self, shapes: Shapes) -> None:
+        self.shapes = shapes
+        self.slots: dict[str, Slot] = {}  # by worker UID
+        self.places: dict[str, tuple[int, Entry]] = {}  # the slots' places with what is free now
+        self.busy: dict[str, int] = {}  # slice name -> Tasks bound to it
+        self._waiting: dict[int, Waiting] = {}
+        self._tasks: dict[int, Task] = {}
+        self._bound: dict[int, _Bound] = {}
+        self._used: dict[str, dict[str, int]] = {}
+        self._capacities: dict[tuple[tuple[str, str], ...], Amounts] = {}
+        self._slices: dict[int, tuple[Slice, tuple[str, ...]]] = {}
+
+    def sync(
+        self, namespace: str, clusters: Iterable[IrisCluster], slices: Sequence[Slice], tasks: Sequence[Task]
+    ) -> None:
+        """Take over what there is now."""
+        here = tuple(one for one in clusters if one.metadata.namespace == namespace)
+        if namespace != self.shapes.namespace or _settings(here) != _settings(self.shapes.clusters):
+            self._reset(Shapes(namespace, here))
+        changed = self._sync_tasks(tasks)
+        self._sync_slices(slices)
+        for worker in changed:
+            slot = self.slots.get(worker)
+            if slot is not None:
+                slot.free = minus(slot.capacity, self._used.get(worker, {}))
+                self.places[worker] = slot.place(slot.free)
+
+    def waiting(self) -> list[Waiting]:
+        """Tasks to place, oldest first."""
+        return sorted(self._waiting.values(), key=lambda one: (one.since, one.name))
+
+    def _sync_tasks(self, tasks: Sequence[Task]) -> set[str]:
+        """Workers whose use changed."""
+        now = dict(zip(map(id, tasks), tasks, strict=True))
+        changed: set[str] = set()
+        for gone in self._tasks.keys() - now.keys():
+            self._waiting.pop(gone, None)
+            bound = self._bound.pop(gone, None)
+            if bound is not None:
+                self._count(bound, -1)
+                changed.add(bound.worker_uid)
+        for new in now.keys() - self._tasks.keys():
+            bound = self._take(new, now[new])
+            if bound is not None:
+                self._count(bound, 1)
+                changed.add(bound.worker_uid)
+        self._tasks = now
+        return changed
+
+    def _take(self, key: int, task: Task) -> _Bound | None:
+        status, binding = task.status, task.spec.binding
+        if status.phase is not None and status.phase.ended:
+            return None
+        if binding is None:
+            if not task.deleting:
+                created = task.metadata.creation_timestamp
+                since = created.timestamp() if created else math.inf
+                self._waiting[key] = Waiting(since, task.metadata.name, task, self.shapes.of(task))
+            return None
+        if (status.ended_attempt or 0) >= binding.attempt:  # its sandbox is gone; its binding goes next
+            return None
+        shape = self.shapes.of(task)
+        wanted = task_requests(task, Defaults()) if isinstance(shape, NoCluster) else shape.wanted
+        found = self._bound[key] = _Bound(task, binding.slice_name, binding.worker_uid, wanted)
+        return found
+
+    def _count(self, bound: _Bound, sign: int) -> None:
+        used = self._used.setdefault(bound.worker_uid, {})
+        for name, value in bound.wanted.items():
+            used[name] = used.get(name, 0) + sign * value
+        if not any(used.values()):
+            del self._used[bound.worker_uid]
+        number = self.busy.get(bound.slice_name, 0) + sign
+        if number:
+            self.busy[bound.slice_name] = number
+        else:
+            del self.busy[bound.slice_name]
+
+    def _sync_slices(self, slices: Sequence[Slice]) -> None:
+        now = dict(zip(map(id, slices), slices, strict=True))
+        for gone in self._slices.keys() - now.keys():
+            for worker in self._slices.pop(gone)[1]:
+                del self.slots[worker], self.places[worker]
+        for new in now.keys() - self._slices.keys():
+            made = {slot.worker_uid: slot for slot in self._slots(now[new])}
+            self.slots.update(made)
+            self.places.update((worker, slot.place(slot.free)) for worker, slot in made.items())
+            self._slices[new] = (now[new], tuple(made))
+
+    def _slots(self, owner: Slice) -> Iterable[Slot]:
+        if owner.deleting or owner.status.phase not in _TAKES_TASKS:
+            return
+        if owner.spec.availability is not Availability.SCHEDULABLE:
+            return
+        cluster = self.shapes.cluster(owner.spec.cluster_name)
+        if isinstance(cluster, NoCluster):
+            return
+        for node in owner.status.nodes:
+            if node.ready:
+                text = tuple(node.allocatable.items())
+                capacity = self._capacities.get(text)
+                if capacity is None:
+                    capacity = self._capacities[text] = amounts(node.allocatable)
+                yield Slot(
+                    slice_name=owner.metadata.name,
+                    scale_group_name=owner.spec.scale_group_name,
+                    cluster=cluster.metadata.name,
+                    node_name=node.name,
+                    rank=node.rank,
+                    worker_pod=node.worker_pod,
+                    worker_uid=node.worker_uid,
+                    capacity=capacity,
+                    free=minus(capacity, self._used.get(node.worker_uid, {})),
+                )
+
+
+def _settings(clusters: tuple[IrisCluster, ...]) -> list[tuple[str, object]]:
+    return [(one.metadata.name, one.spec.defaults) for one in clusters]

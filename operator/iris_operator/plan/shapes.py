@@ -1,0 +1,93 @@
+"""What Tasks ask for, told apart once: thousands of Tasks have a handful of shapes, and planning goes by shape."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from iris_operator.api.cluster import IrisCluster
+from iris_operator.api.quantity import Amounts
+from iris_operator.api.task import Task
+from iris_operator.plan.settings import NoCluster, cluster_for
+from iris_operator.plan.task_requests import task_requests
+
+_REMEMBERED = 20_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shape:
+    """One Task's needs: where it may run and how much (own units). One object per shape and ledger: compare by identity.
+
+    `others`: what isn't cpu or memory (GPUs, InfiniBand ...); `devices`: their sum.
+    """
+
+    cluster: str
+    slice_name: str
+    scale_group_name: str
+    wanted: Amounts
+    cpu: int
+    memory: int
+    others: tuple[tuple[str, int], ...]
+    devices: int
+
+    @property
+    def sort_key(self) -> tuple[object, ...]:
+        """A total order that is the same in every process."""
+        return (self.devices, self.cpu, self.memory, self.others, self.cluster, self.scale_group_name, self.slice_name)
+
+
+def make_shape(wanted: Amounts, cluster: str = "default", scale_group_name: str = "", slice_name: str = "") -> Shape:
+    """A shape from amounts in own units."""
+    others = tuple(sorted((name, value) for name, value in wanted.items() if name not in ("cpu", "memory")))
+    devices = sum(value for _, value in others)
+    cpu, memory = wanted.get("cpu", 0), wanted.get("memory", 0)
+    return Shape(cluster, slice_name, scale_group_name, dict(wanted), cpu, memory, others, devices)
+
+
+@dataclass
+class Shapes:
+    """The shapes seen under one set of IrisClusters; quantities are parsed once per text."""
+
+    namespace: str
+    clusters: tuple[IrisCluster, ...]
+    _by_text: dict[tuple[object, ...], Shape] = field(default_factory=dict)
+    _by_value: dict[tuple[object, ...], Shape] = field(default_factory=dict)
+    _settings: dict[str, IrisCluster | NoCluster] = field(default_factory=dict)
+
+    def cluster(self, name: str) -> IrisCluster | NoCluster:
+        """Whose settings apply to what names `name`."""
+        if name not in self._settings:
+            self._settings[name] = cluster_for(self.namespace, name, self.clusters)
+        return self._settings[name]
+
+    def of(self, task: Task) -> Shape | NoCluster:
+        """The Task's shape, or why no settings apply to it."""
+        spec = task.spec
+        where, resources = spec.placement, spec.resources
+        text = (
+            spec.cluster_name,
+            where.slice_name,
+            where.scale_group_name,
+            *_text(resources.requests),
+            None,
+            *_text(resources.limits),
+        )
+        found = self._by_text.get(text)
+        if found is not None:
+            return found
+        cluster = self.cluster(spec.cluster_name)
+        if isinstance(cluster, NoCluster):
+            return cluster
+        if len(self._by_text) >= _REMEMBERED:
+            self._by_text.clear()
+        wanted = task_requests(task, cluster.spec.defaults)
+        name = cluster.metadata.name
+        value = (name, where.slice_name, where.scale_group_name, *sorted(wanted.items()))
+        if value not in self._by_value:
+            self._by_value[value] = make_shape(wanted, name, where.scale_group_name, where.slice_name)
+        self._by_text[text] = self._by_value[value]
+        return self._by_value[value]
+
+
+def _text(quantities: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    return tuple(quantities.items())

@@ -1,0 +1,107 @@
+"""Why a Task found no room: what it needs, and what the nodes that it may use have. One answer per shape and pass."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from iris_operator.api.quantity import Amounts, shortage, to_quantity
+from iris_operator.api.slice import Availability, Slice, SlicePhase
+from iris_operator.plan.shapes import Shape
+from iris_operator.plan.slot_index import Scope, SlotIndex, scope_of
+from iris_operator.plan.text import amounts_text, count, names_text
+
+_SHOWN = 8
+_LARGER = ": ask for less, or add a larger slice"
+
+Why = tuple[str, str, str]
+"""Reason, facts, advice (may be empty)."""
+
+
+@dataclass
+class _Room:
+    """The nodes of one scope. `kinds`: the different capacities among them."""
+
+    nodes: list[Amounts]
+    kinds: list[Amounts]
+    frees: dict[str, list[int]] = field(default_factory=dict)
+
+    def free(self, name: str) -> list[int]:
+        """What is free of a resource, most first."""
+        if name not in self.frees:
+            self.frees[name] = sorted((free.get(name, 0) for free in self.nodes), reverse=True)
+        return self.frees[name]
+
+
+class Explainer:
+    """Of one pass, after everything was placed."""
+
+    def __init__(self, index: SlotIndex, slices: Sequence[Slice]) -> None:
+        self._index, self._slices = index, slices
+        self._rooms: dict[Scope, _Room] = {}
+        self._said: dict[Shape, Why] = {}
+        self._slices_said = ""
+
+    def why(self, shape: Shape) -> Why:
+        """Why no node has room for it."""
+        if shape not in self._said:
+            self._said[shape] = self._why(shape)
+        return self._said[shape]
+
+    def _why(self, shape: Shape) -> Why:
+        wanted = shape.wanted
+        needs = f"needs {amounts_text(wanted)}"
+        within = f" in slice {shape.slice_name}" if shape.slice_name else ""
+        within += f" in group {shape.scale_group_name}" if shape.scale_group_name else ""
+        room = self._room(scope_of(shape))
+        if not room.nodes:
+            return "NoSliceReady", f"{needs}; no slice{within} is Ready: {self._slices_text()}", ""
+        largest = {name: max(kind.get(name, 0) for kind in room.kinds) for name in wanted}
+        over = shortage(wanted, largest)
+        if over:
+            name = min(over)
+            has = to_quantity(name, largest[name])
+            return "TooLarge", f"{needs}; the largest node{within} offers {has} {name}", _LARGER
+        if all(shortage(wanted, kind) for kind in room.kinds):
+            return "TooLarge", f"{needs}; no single node{within} offers all of that", _LARGER
+        return "InsufficientResources", f"{needs}; {_free_text(wanted, room)}", ""
+
+    def _room(self, scope: Scope) -> _Room:
+        if scope not in self._rooms:
+            found = self._index.free(scope)
+            kinds = {tuple(slot.capacity.items()): slot.capacity for slot, _ in found}
+            self._rooms[scope] = _Room([free for _, free in found], list(kinds.values()))
+        return self._rooms[scope]
+
+    def _slices_text(self) -> str:
+        if not self._slices_said:
+            self._slices_said = _slices_text(self._slices)
+        return self._slices_said
+
+
+def _free_text(wanted: Amounts, room: _Room) -> str:
+    """`3 nodes have 4, 2, 0 nvidia.com/gpu free`, for each resource that is short somewhere."""
+    parts = []
+    for name in sorted(wanted):
+        frees = room.free(name)
+        if frees[-1] >= wanted[name]:
+            continue
+        shown = ", ".join(to_quantity(name, value) for value in frees[:_SHOWN])
+        more = f" and {len(frees) - _SHOWN} more less" if len(frees) > _SHOWN else ""
+        have = "has" if len(frees) == 1 else "have"
+        parts.append(f"{count(len(frees), 'node')} {have} {shown}{more} {name} free")
+    return "; ".join(parts)
+
+
+def _slices_text(slices: Sequence[Slice]) -> str:
+    if not slices:
+        return "there is none: apply a Slice or a ScaleGroup"
+    phases: dict[str, list[str]] = {}
+    for one in slices:
+        phase = str(one.status.phase or SlicePhase.PENDING)
+        if one.spec.availability is not Availability.SCHEDULABLE:
+            phase += f" but {one.spec.availability}"
+        phases.setdefault(phase, []).append(one.metadata.name)
+    return "; ".join(
+        f"{len(names)} {phase} ({names_text(sorted(names), 3)})" for phase, names in sorted(phases.items())
+    )
