@@ -129,6 +129,7 @@ class FleetWorld:
         self._renewals.append(name)
 
     async def _end(self, pod: Body) -> None:
+        await self._patch(PODS, pod["metadata"]["name"], {"status": {"phase": "Failed"}}, "status")
         self.requests["delete pods"] += 1
         await self._api.delete(PODS, pod["metadata"]["name"], self._namespace, grace_seconds=0)
 

@@ -95,6 +95,7 @@ class ObjectMeta(Model):
     generation: int = 0
     creation_timestamp: Time | None = None
     deletion_timestamp: Time | None = None
+    deletion_grace_period_seconds: int | None = None
     labels: dict[str, str] = Field(default_factory=dict)
     annotations: dict[str, str] = Field(default_factory=dict)
     finalizers: list[str] = Field(default_factory=list)

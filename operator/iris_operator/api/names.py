@@ -32,6 +32,7 @@ ANNOTATION_ORPHANED_SINCE = "iris.dev/orphaned-since"  # on a NodePool: since wh
 FINALIZER_SLICE = "iris.dev/slice"
 FINALIZER_TASK = "iris.dev/task"
 FINALIZER_CLUSTER = "iris.dev/cluster"
+FINALIZER_WORKER = "iris.dev/worker"  # on worker Pods: see plan/worker_fence
 
 FIELD_MANAGER = "iris-operator"
 AGENT_FIELD_MANAGER = "iris-agent"

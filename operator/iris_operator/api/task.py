@@ -267,3 +267,8 @@ class Task(Resource):
         ),
     ]
     status: Annotated[TaskStatus, Field(description="What the agent and the operator see of it.")] = TaskStatus()
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more will happen to it."""
+        return self.status.phase is not None and self.status.phase.ended

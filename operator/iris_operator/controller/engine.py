@@ -13,8 +13,9 @@ from iris_operator.controller.handlers.groups import GroupReconciler
 from iris_operator.controller.handlers.placement import PlacementReconciler
 from iris_operator.controller.handlers.slices import SliceReconciler
 from iris_operator.controller.handlers.tasks import TaskReconciler
+from iris_operator.controller.handlers.workers import WorkerReconciler
 from iris_operator.controller.memo import Controller
-from iris_operator.controller.routing import CLUSTER, GROUP, PLACE, SLICE, TASK
+from iris_operator.controller.routing import CLUSTER, GROUP, PLACE, SLICE, TASK, WORKER
 from iris_operator.controller.workqueue import Key
 from iris_operator.ports.errors import ApiError, ConflictError, NotFoundError
 from iris_operator.ports.kube import LEASES, NODES, PODS, Kind
@@ -41,6 +42,7 @@ class Engine:
         self._reconcilers: dict[str, Reconcile] = {
             SLICE: SliceReconciler(controller).reconcile,
             TASK: TaskReconciler(controller).reconcile,
+            WORKER: WorkerReconciler(controller).reconcile,
             GROUP: GroupReconciler(controller).reconcile,
             CLUSTER: ClusterReconciler(controller).reconcile,
             PLACE: PlacementReconciler(controller).reconcile,
@@ -91,10 +93,11 @@ class Engine:
         """Whatever was missed so far, nothing waits for longer than until here."""
         cache, queue = self._controller.cache, self._controller.queue
         keys = [Key(SLICE, name) for name in cache.slices] + [Key(GROUP, name) for name in cache.groups]
+        keys += [Key(WORKER, name) for name, pod in cache.pods.items() if pod.deleting]
         for namespace in self._controller.namespaces:
             keys += [Key(kind, namespace) for kind in (PLACE, CLUSTER)]
             open_tasks = cache.placement_view(namespace).tasks
-            keys += [Key(TASK, task.key) for task in open_tasks if task.spec.binding is not None]
+            keys += [Key(TASK, task.key) for task in open_tasks if task.spec.binding is not None or task.deleting]
         for key in keys:
             queue.add(key)
 

@@ -15,6 +15,7 @@ from iris_operator.controller.workqueue import Key
 from iris_operator.ports.kube import IRIS_CLUSTERS, SCALE_GROUPS, Kind
 
 SLICE, TASK, GROUP, CLUSTER, PLACE = "slice", "task", "group", "cluster", "place"
+WORKER = "worker"
 
 # Counts on a Slice and an IrisCluster follow many Tasks: one write for all changes of so long.
 _SLICE_COUNTS_SECONDS = 1.0
@@ -27,7 +28,7 @@ def route(kind: Kind, found: Resource, before: Resource | None, cache: Cache) ->
     """Keys to reconcile after `found` (new, changed or gone) took the place of `before`."""
     namespace = found.metadata.namespace
     if isinstance(found, Task):
-        yield from _route_task(found)
+        yield from _route_task(found, before)
     elif isinstance(found, Slice):
         yield from _route_slice(found)
     elif isinstance(found, NodePool):
@@ -56,11 +57,15 @@ def _route_slice(found: Slice) -> Iterator[Routed]:
         yield Key(GROUP, f"{namespace}/{found.spec.scale_group_name}"), 0
 
 
-def _route_task(task: Task) -> Iterator[Routed]:
+def _route_task(task: Task, before: Resource | None) -> Iterator[Routed]:
     namespace = task.metadata.namespace
     yield Key(CLUSTER, namespace), _CLUSTER_COUNTS_SECONDS
-    ended = task.status.phase is not None and task.status.phase.ended
+    ended = task.ended
     if task.spec.binding is None:
+        if isinstance(before, Task) and before.spec.binding is not None:  # it has left that slice
+            yield Key(SLICE, f"{namespace}/{before.spec.binding.slice_name}"), 0
+        if task.deleting and task.metadata.finalizers:
+            yield Key(TASK, task.key), 0
         if not ended:
             yield Key(PLACE, namespace), 0
         return
@@ -74,7 +79,11 @@ def _route_node(node: Node, before: Resource | None, cache: Cache) -> Iterator[R
     identity = node.metadata.labels.get(LABEL_SLICE_ID)
     if not identity:
         return
-    if isinstance(before, Node) and before.status == node.status and before.spec == node.spec:
+    if cache.nodes.get(node.key) is None:
+        for pod in cache.pods.values():
+            if pod.deleting and pod.spec.node_name == node.metadata.name:
+                yield Key(WORKER, pod.key), 0
+    elif isinstance(before, Node) and before.status == node.status and before.spec == node.spec:
         return
     for owner in cache.slices.values():
         if slice_id(owner.metadata.namespace, owner.metadata.name) == identity:
@@ -86,6 +95,8 @@ def _route_pod(pod: Pod, cache: Cache) -> Iterator[Routed]:
     if not owner:
         return
     yield Key(SLICE, f"{pod.metadata.namespace}/{owner}"), 0
+    if pod.deleting:
+        yield Key(WORKER, pod.key), 0
     if cache.pods.get(pod.key) is None:  # gone: its Tasks are lost
         for task in cache.tasks.values():
             binding = task.spec.binding

@@ -6,7 +6,14 @@ from typing import Any
 
 from iris_operator.api.cluster import IrisClusterSpec
 from iris_operator.api.core import Node
-from iris_operator.api.names import CACHE_DIR, LABEL_RANK, LABEL_SLICE, LABEL_SLICE_ID, worker_pod_name
+from iris_operator.api.names import (
+    CACHE_DIR,
+    FINALIZER_WORKER,
+    LABEL_RANK,
+    LABEL_SLICE,
+    LABEL_SLICE_ID,
+    worker_pod_name,
+)
 from iris_operator.api.quantity import Amounts, to_quantities
 from iris_operator.api.slice import Slice
 from iris_operator.manifests.nodepool import slice_labels
@@ -27,6 +34,7 @@ def worker_pod(owner: Slice, rank: int, node: Node, size: Amounts, settings: Iri
             "name": worker_pod_name(owner.metadata.name, rank),
             "namespace": owner.metadata.namespace,
             "labels": labels,
+            "finalizers": [FINALIZER_WORKER],  # it is not gone before its Tasks are: plan/worker_fence
             "ownerReferences": [owner.owner_reference()],
         },
         "spec": {

@@ -1,4 +1,7 @@
-"""What the operator says of a Task: why it waits, that its worker is lost, that it may go. All else the agent says."""
+"""What the operator does for a Task: says why it waits, that its worker is lost, unbinds it for another attempt, lets it go.
+
+All else the agent says. What makes another attempt safe is in task_retry.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from iris_operator.api.names import FINALIZER_TASK
-from iris_operator.api.task import Task, TaskPhase, TaskStatus
+from iris_operator.api.task import Binding, Task, TaskPhase, TaskStatus
+from iris_operator.plan.actions import Note
 from iris_operator.plan.conditions import set_condition
+from iris_operator.plan.task_retry import MOVES, WORKER_LOST, AttemptEnd, attempt_is_over, attempt_over, last_attempt
 
 SCHEDULED = "Scheduled"
 FAILED = "Failed"
@@ -24,23 +29,39 @@ _REFRESH_WINDOW_SECONDS = 1
 
 @dataclass(frozen=True)
 class TaskPlan:
-    """A status to write (None: leave it), whether our finalizer goes, and when to look again."""
+    """A status to write (None: leave it), whether the binding or just our finalizer goes, and when to look again.
+
+    `lost`: the status says that the worker is gone. Only to be written after asking the API itself for that Pod.
+    """
 
     status: TaskStatus | None = None
+    lost: bool = False
+    unbind: bool = False
     release: bool = False
+    note: Note | None = None
     recheck_seconds: float | None = None
 
 
 def plan_task(task: Task, worker_exists: bool, now: datetime) -> TaskPlan:
-    """The plan of one bound Task. `worker_exists`: the worker Pod with the binding's UID is in the API."""
-    binding = task.spec.binding
-    if binding is None:
-        return TaskPlan()
-    ended = task.status.phase is not None and task.status.phase.ended
-    if not worker_exists:
-        status = None if ended else _lost(task, now)
-        return TaskPlan(status, release=task.deleting and FINALIZER_TASK in task.metadata.finalizers)
-    if ended or task.deleting or task.status.phase not in (None, TaskPhase.PENDING):
+    """The plan of one Task. `worker_exists`: the worker Pod with the binding's UID is in the API."""
+    held = task.deleting and FINALIZER_TASK in task.metadata.finalizers
+    if task.spec.binding is None:
+        return TaskPlan(release=held)  # between two attempts nothing runs
+    if attempt_is_over(task):
+        return TaskPlan(unbind=True, note=_note_of_move(task))
+    if worker_exists:
+        return _plan_silent(task, task.spec.binding, now)
+    if task.ended:
+        return TaskPlan(release=held)
+    status = _lost(task, task.spec.binding, now)
+    ends = status.phase is not None and status.phase.ended
+    note = Note("Warning", status.reason, status.message) if ends else None
+    return TaskPlan(status, lost=True, release=held and ends, note=note)
+
+
+def _plan_silent(task: Task, binding: Binding, now: datetime) -> TaskPlan:
+    """Its agent has the word; should that say nothing for long, we do."""
+    if task.ended or task.deleting or task.status.phase not in (None, TaskPhase.PENDING):
         return TaskPlan()
     quiet_until = binding.bound_at + timedelta(seconds=ASSIGNED_QUIET_SECONDS)
     if now < quiet_until:
@@ -89,22 +110,32 @@ def _pending(task: Task, reason: str, message: str, scheduled: str, now: datetim
     )
 
 
-def _lost(task: Task, now: datetime) -> TaskStatus:
-    binding = task.spec.binding
-    assert binding is not None
-    generation = task.metadata.generation
-    stopped = bool(binding.stop_reason)
-    reason = binding.stop_reason or "WorkerGone"
-    message = (
+def _note_of_move(task: Task) -> Note | None:
+    last = last_attempt(task)
+    if last is None:
+        return None
+    return Note("Warning" if last.charged else "Normal", last.reason, task.status.message)
+
+
+def _lost(task: Task, binding: Binding, now: datetime) -> TaskStatus:
+    words = (
         f"worker Pod {binding.worker_pod} on node {binding.node_name} is gone, and the command with it: "
         "not the command's fault"
     )
+    if task.deleting or (binding.stop_reason and binding.stop_reason not in MOVES):
+        return _ended_with_worker(task, binding, words, now)
+    # A worker that went while the Task was told to leave it is the same move: its agent was just not quick enough.
+    return attempt_over(task, AttemptEnd(binding.stop_reason or WORKER_LOST, words, now, not binding.stop_reason))
+
+
+def _ended_with_worker(task: Task, binding: Binding, message: str, now: datetime) -> TaskStatus:
+    generation, reason = task.metadata.generation, binding.stop_reason or WORKER_LOST
     conditions = set_condition(
         task.status.conditions, "Running", "False", reason, message, generation=generation, now=now
     )
     return task.status.model_copy(
         update={
-            "phase": TaskPhase.KILLED if stopped else TaskPhase.WORKER_LOST,
+            "phase": TaskPhase.KILLED if binding.stop_reason else TaskPhase.WORKER_LOST,
             "reason": reason,
             "message": message,
             "attempt": binding.attempt,

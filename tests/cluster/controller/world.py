@@ -113,7 +113,7 @@ class World:
         await self.api.patch(TASKS, name, {"metadata": {"finalizers": left}}, namespace=self.namespace)
 
     async def worker_vanishes(self, name: str) -> None:
-        """As after `kubectl delete pod --force`, or the end of its node."""
+        """As after `kubectl delete pod --force`; it is gone once its kubelet has ended it (`ends`), or its node is."""
         await self.api.delete(PODS, name, self.namespace, grace_seconds=0)
 
     async def event_reasons(self, name: str) -> list[str]:
@@ -172,7 +172,9 @@ class World:
     async def _kubelet(self, pod: Body) -> None:
         name, spec = pod["metadata"]["name"], pod["spec"]
         if pod["metadata"].get("deletionTimestamp"):
-            if self.ends:
+            if self.ends:  # as a kubelet does it: containers stopped, then the Pod's removal asked for
+                over = {"status": {"phase": "Failed"}}
+                await self.api.patch(PODS, name, over, namespace=self.namespace, subresource="status")
                 await self.api.delete(PODS, name, self.namespace, grace_seconds=0)
             return
         if not self.runs:

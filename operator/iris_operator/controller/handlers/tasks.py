@@ -1,29 +1,32 @@
-"""Reconcile one bound Task: the operator only speaks where the agent can't."""
+"""Reconcile one Task: the operator only speaks where the agent can't."""
 
 from __future__ import annotations
 
 import logging
 
 from iris_operator.api.names import FINALIZER_TASK
+from iris_operator.api.task import Task
 from iris_operator.controller.memo import Controller
 from iris_operator.controller.workqueue import Key
 from iris_operator.controller.writer import Writer
-from iris_operator.plan.actions import Note
 from iris_operator.plan.task_lifecycle import plan_task
-from iris_operator.ports.kube import TASKS
+from iris_operator.ports.errors import NotFoundError
+from iris_operator.ports.kube import PODS, TASKS
 
 log = logging.getLogger(__name__)
 
+_LOOK_AGAIN_SECONDS = 5.0
+
 
 class TaskReconciler:
-    """Tells of Tasks whose worker is gone, and lets those go that were deleted."""
+    """Tells of Tasks whose worker is gone, frees those whose attempt is over, lets those go that were deleted."""
 
     def __init__(self, controller: Controller) -> None:
         self._controller = controller
         self._writer = Writer(controller)
 
     async def reconcile(self, key: Key) -> None:
-        """Plan, one status patch, then the finalizer."""
+        """Plan; one status patch; then the binding or the finalizer. Our own write brings the key back if more follows."""
         cache = self._controller.cache
         task = cache.tasks.get(key.name)
         if task is None:
@@ -31,9 +34,32 @@ class TaskReconciler:
         plan = plan_task(task, cache.worker_exists(task), self._controller.now())
         if plan.recheck_seconds is not None:
             self._controller.queue.add_after(key, plan.recheck_seconds)
+        if plan.lost and await self._worker_stands(task):
+            self._controller.queue.add_after(key, _LOOK_AGAIN_SECONDS)
+            return
         if plan.status is not None:
             await self._writer.status(TASKS, task, task.status, plan.status)
-            if plan.status.phase is not None and plan.status.phase.ended:
-                await self._writer.event(TASKS, task, Note("Warning", plan.status.reason, plan.status.message))
+        if plan.unbind:
+            await self._unbind(task)
         if plan.release:
             await self._writer.remove_finalizer(TASKS, cache.tasks.get(key.name, task), FINALIZER_TASK)
+        if plan.note is not None:
+            await self._writer.event(TASKS, task, plan.note)
+
+    async def _worker_stands(self, task: Task) -> bool:
+        """Asked of the API: what our cache lacks may only have left its label, or not be listed yet."""
+        binding = task.spec.binding
+        assert binding is not None
+        try:
+            pod = await self._controller.api.get(PODS, binding.worker_pod, task.metadata.namespace)
+        except NotFoundError:
+            return False
+        return bool(pod["metadata"]["uid"] == binding.worker_uid)
+
+    async def _unbind(self, task: Task) -> None:
+        """Binding and finalizer in one write: between attempts nothing holds a Task that its user deletes."""
+        left = [one for one in task.metadata.finalizers if one != FINALIZER_TASK]
+        try:
+            await self._writer.metadata(TASKS, task, {"finalizers": left}, {"binding": None})
+        except NotFoundError:
+            log.debug("task %s is gone already", task.key)

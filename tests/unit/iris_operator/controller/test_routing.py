@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from iris_operator.controller.cache import Cache
-from iris_operator.controller.routing import CLUSTER, GROUP, PLACE, SLICE, TASK, route
+from iris_operator.controller.routing import CLUSTER, GROUP, PLACE, SLICE, TASK, WORKER, route
 from iris_operator.controller.workqueue import Key
 from iris_operator.ports.kube import IRIS_CLUSTERS, LEASES, NODEPOOLS, NODES, PODS, SCALE_GROUPS, SLICES, TASKS, Kind
 from tests.builders import Builder, cluster, group, lease, node, node_pool, slice_, task, worker
@@ -24,6 +24,10 @@ CASES: dict[str, tuple[Kind, Built, Built | None, set[Key], set[Key]]] = {
     "an ended Task makes room": (TASKS, task("a").bound().phase("Failed"), None, {_A, _PLACE}, {_CLUSTER, _SLICE}),
     "a Task that leaves": (TASKS, task("a").bound().deleting(), None, {_A, _PLACE}, {_CLUSTER, _SLICE}),
     "a Task that ended unplaced": (TASKS, task("a").phase("Killed"), None, set(), {_CLUSTER}),
+    "a Task between two attempts": (TASKS, task("a"), task("a").bound(), {_SLICE, _PLACE}, {_CLUSTER}),
+    "a Task that leaves between two attempts": (
+        TASKS, task("a").bound().spec(binding=None).deleting(), None, {_A, _PLACE}, {_CLUSTER}
+    ),
     "a slice": (SLICES, slice_(), None, {_SLICE, _PLACE}, {_CLUSTER}),
     "a group's slice": (SLICES, slice_(scaleGroupName="g"), None, {_SLICE, _PLACE, Key(GROUP, "team/g")}, {_CLUSTER}),
     "a NodePool of ours": (NODEPOOLS, node_pool(), None, {_SLICE}, set()),
@@ -33,6 +37,7 @@ CASES: dict[str, tuple[Kind, Built, Built | None, set[Key], set[Key]]] = {
     "a node that turned NotReady": (NODES, node().not_ready(), node(), {_SLICE}, set()),
     "a node of nobody's slice": (NODES, node("other"), None, set(), set()),
     "a worker": (PODS, worker(), None, {_SLICE, _A}, set()),
+    "a worker that leaves": (PODS, worker().deleting(), None, {_SLICE, _A, Key(WORKER, "team/s-worker-0")}, set()),
     "a stranger's Pod": (PODS, worker().meta(labels={}), None, set(), set()),
     "a new Lease": (LEASES, lease(), None, {_SLICE}, set()),
     "a renewal": (LEASES, lease(ago=2), lease(ago=12), set(), set()),
@@ -53,6 +58,8 @@ def test_routes(name: str) -> None:
     cache = Cache()
     cache.put(SLICES, slice_().body())
     cache.put(TASKS, task("a").bound().body())
+    if kind is NODES:
+        cache.put(NODES, now.body())
     found = list(route(kind, now.build(), before.build() if before else None, cache))
     assert {key for key, delay in found if not delay} == at_once
     assert {key for key, delay in found if delay} == later
@@ -63,3 +70,12 @@ def test_a_worker_that_stands_loses_nobody() -> None:
     cache.put(TASKS, task("a").bound().body())
     cache.put(PODS, worker().body())
     assert [key for key, _ in route(PODS, worker().build(), None, cache)] == [_SLICE]
+
+
+def test_a_node_that_went_frees_the_workers_on_it() -> None:
+    cache = Cache()
+    cache.put(SLICES, slice_().body())
+    cache.put(PODS, worker().deleting().body())
+    cache.put(PODS, worker(rank=1).deleting().body())
+    gone = node().build()
+    assert {key for key, _ in route(NODES, gone, gone, cache)} == {_SLICE, Key(WORKER, "team/s-worker-0")}

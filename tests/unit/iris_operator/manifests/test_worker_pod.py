@@ -31,6 +31,7 @@ def test_whose_it_is() -> None:
         "iris-managed": "true", "iris-slice-id": "team-s", "iris-scale-group": "g", "iris.dev/slice": "s",
         "iris.dev/rank": "2",
     }  # fmt: skip
+    assert metadata["finalizers"] == ["iris.dev/worker"]
     assert metadata["ownerReferences"] == [slice_().build().owner_reference()]
 
 

@@ -1,9 +1,10 @@
-"""What the operator says of a Task: why it waits, and that its worker is gone."""
+"""What the operator says of a Task: why it waits, that its worker is gone; and when it is unbound or let go."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -17,14 +18,18 @@ _ASSIGNED = "placed on node s-n0 of slice s; waits for its agent"
 
 @dataclass(frozen=True)
 class Case:
-    """A bound Task; the phase and reason written (empty: nothing is), and whether it is let go."""
+    """A Task; the phase and reason written (empty: nothing is), and whether it is unbound or let go."""
 
     task: TaskBuilder
     worker_exists: bool
     phase: str = ""
     reason: str = ""
     release: bool = False
+    unbind: bool = False
 
+
+OVER = {"phase": "Pending", "reason": "SliceDeleted", "attempt": 1, "endedAttempt": 1}
+STOPPED: dict[str, Any] = {"stopReason": "SliceDeleted"}
 
 CASES = {
     "not bound": Case(task(), False),
@@ -35,15 +40,36 @@ CASES = {
     "running": Case(task().bound().phase("Running"), True),
     "ended": Case(task().bound().phase("Succeeded"), True),
     "leaving, its agent lives": Case(task().bound().phase("Running").deleting(), True),
-    "worker gone before it began": Case(task().bound(), False, "WorkerLost", "WorkerGone"),
-    "worker gone while it ran": Case(task().bound().phase("Running"), False, "WorkerLost", "WorkerGone"),
-    "worker gone after it ended": Case(task().bound().phase("Failed"), False),
-    "worker gone, told to stop before": Case(
-        task().bound(stopReason="SliceDeleted").phase("Running"), False, "Killed", "SliceDeleted"
+    "worker gone before it began": Case(task().bound(), False, "Pending", "WorkerLost"),
+    "worker gone while it ran": Case(task().bound().phase("Running"), False, "Pending", "WorkerLost"),
+    "worker gone, and no retry left": Case(
+        task().bound().phase("Running").status(retries=10), False, "WorkerLost", "WorkerLost"
     ),
-    "worker gone, leaving": Case(task().bound().phase("Running").deleting(), False, "WorkerLost", "WorkerGone", True),
+    "worker gone after it ended": Case(task().bound().phase("Failed"), False),
+    "worker gone, told to leave before": Case(
+        task().bound(**STOPPED).phase("Running").status(retries=10), False, "Pending", "SliceDeleted"
+    ),
+    "worker gone, told to end for good before": Case(
+        task().bound(stopReason="Stopped").phase("Running"), False, "Killed", "Stopped"
+    ),
+    "worker gone, leaving": Case(task().bound().phase("Running").deleting(), False, "WorkerLost", "WorkerLost", True),
+    "worker gone, told to leave, and leaving for good": Case(
+        task().bound(**STOPPED).phase("Running").deleting(), False, "Killed", "SliceDeleted", True
+    ),
     "worker gone, ended and leaving": Case(task().bound().phase("Succeeded").deleting(), False, release=True),
     "leaving without our finalizer": Case(task().bound().phase("Succeeded").deleting().meta(finalizers=[]), False),
+    "attempt over": Case(task().bound(**STOPPED).status(**OVER), True, unbind=True),
+    "attempt over, worker gone": Case(task().bound().status(**OVER), False, unbind=True),
+    "attempt over, and the Task leaves": Case(task().bound().status(**OVER).deleting(), True, unbind=True),
+    "attempt over, unbound": Case(task().status(**OVER), False),
+    "attempt over, unbound, and the Task leaves": Case(
+        task().bound().status(**OVER).deleting().spec(binding=None), False, release=True
+    ),
+    "attempt over, bound for the next": Case(task().bound(attempt=2, ago=1).status(**OVER), True),
+    "the next one's worker gone": Case(task().bound(attempt=2).status(**OVER), False, "Pending", "WorkerLost"),
+    "no retry left, told": Case(
+        task().bound().status(phase="WorkerLost", attempt=1, endedAttempt=1, retries=10), False
+    ),
 }
 
 
@@ -52,7 +78,27 @@ def test_bound(name: str) -> None:
     case = CASES[name]
     plan = plan_task(case.task.build(), case.worker_exists, NOW)
     assert _said(plan) == (case.phase, case.reason)
-    assert plan.release == case.release
+    assert (plan.release, plan.unbind) == (case.release, case.unbind)
+    # The cache may be wrong: that a worker is gone is only to be said after asking.
+    assert plan.lost == (plan.status is not None and not case.worker_exists)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_crash_after_any_write_only_repeats_the_next(name: str) -> None:
+    """From each case, as often as it takes: a Task comes to rest, and a binding goes only after its attempt."""
+    case = CASES[name]
+    found = case.task.build()
+    for _ in range(4):
+        plan = plan_task(found, case.worker_exists, NOW)
+        if plan.status is not None:
+            found = found.model_copy(update={"status": plan.status})
+        elif plan.unbind:
+            binding = found.spec.binding
+            assert binding is not None and found.status.ended_attempt == binding.attempt
+            found = found.model_copy(update={"spec": found.spec.model_copy(update={"binding": None})})
+        else:
+            return
+    raise AssertionError(f"{name} never rests: {found}")
 
 
 def _said(plan: TaskPlan) -> tuple[str, str]:
@@ -60,15 +106,14 @@ def _said(plan: TaskPlan) -> tuple[str, str]:
 
 
 def test_a_lost_task_says_whose_fault_it_was() -> None:
-    status = plan_task(
-        task().bound().phase("Running").status(startTime="2026-11-21T11:00:00Z").build(), False, NOW
-    ).status
+    running = task(retryPolicy={"infrastructure": 0}).bound().phase("Running").status(startTime="2026-11-21T11:00:00Z")
+    status = plan_task(running.build(), False, NOW).status
     assert status is not None and status.phase is TaskPhase.WORKER_LOST
     assert "worker Pod s-worker-0 on node s-n0 is gone" in status.message
     assert "not the command's fault" in status.message
     assert (status.finish_time, status.attempt, status.node_name, status.exit_code) == (NOW, 1, "s-n0", None)
     failed = find_condition(status.conditions, "Failed")
-    assert failed is not None and (failed.status, failed.reason) == ("True", "WorkerGone")
+    assert failed is not None and (failed.status, failed.reason) == ("True", "WorkerLost")
 
 
 def test_looks_again_when_the_quiet_time_is_over() -> None:

@@ -1,0 +1,119 @@
+"""What is written of an attempt that is over."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from iris_operator.api.task import TaskPhase, TaskStatus
+from iris_operator.plan.conditions import find_condition
+from iris_operator.plan.placement import PlacementView, plan_placement
+from iris_operator.plan.task_retry import AttemptEnd, attempt_is_over, attempt_over, of_attempt
+from tests.builders import NAMESPACE, NOW, TaskBuilder, cluster, slice_, task
+
+LOST = AttemptEnd("WorkerLost", "its node died", NOW, charged=True)
+MOVED = AttemptEnd("SliceDrained", "its slice was drained", NOW, charged=False, exit_code=143)
+RAN: dict[str, Any] = {
+    "phase": "Running", "attempt": 1, "nodeName": "s-n0", "containerId": "c", "logPath": "/log", "imageDigest": "d",
+    "startTime": "2026-11-21T11:00:00Z",
+}  # fmt: skip
+
+
+def _running(**status: Any) -> TaskBuilder:
+    return task().bound().status(**RAN, **status).condition("Running", "True", "Started", ago=60)
+
+
+def test_a_move_costs_nothing_and_keeps_the_record() -> None:
+    status = attempt_over(_running().build(), MOVED)
+    assert (status.phase, status.reason, status.ended_attempt, status.retries) == (
+        TaskPhase.PENDING, "SliceDrained", 1, 0,
+    )  # fmt: skip
+    assert "attempt 1 on node s-n0 of slice s is over: its slice was drained" in status.message
+    assert "costs no retry" in status.message
+    (entry,) = status.attempts
+    assert (entry.attempt, entry.reason, entry.charged, entry.exit_code) == (1, "SliceDrained", False, 143)
+    assert (entry.slice_name, entry.node_name, entry.log_path) == ("s", "s-n0", "/log")
+    assert entry.start_time is not None and entry.finish_time == NOW
+
+
+def test_a_loss_is_charged_with_the_count() -> None:
+    status = attempt_over(_running(retries=2).build(), LOST)
+    assert (status.phase, status.retries, status.attempts[0].charged) == (TaskPhase.PENDING, 3, True)
+    assert "retry 3 of 10" in status.message
+
+
+def test_facts_of_the_attempt_go() -> None:
+    """Nothing may look as if the next attempt had started."""
+    status = attempt_over(_running().build(), LOST)
+    assert (status.start_time, status.container_id, status.log_path, status.node_name) == (None, "", "", "")
+    running, scheduled = (find_condition(status.conditions, kind) for kind in ("Running", "Scheduled"))
+    assert running is not None and (running.status, running.reason) == ("False", "WorkerLost")
+    assert scheduled is not None and scheduled.status == "False"
+
+
+@pytest.mark.parametrize(
+    ("limit", "before", "words"),
+    [
+        (0, 0, "retryPolicy.infrastructure is 0"),
+        (1, 1, "retried 1 time before, and no more"),
+        (3, 3, "retried 3 times before, and no more"),
+    ],
+)
+def test_past_the_limit_it_ends(limit: int, before: int, words: str) -> None:
+    built = task(retryPolicy={"infrastructure": limit}).bound().status(**RAN, retries=before)
+    status = attempt_over(built.build(), LOST)
+    assert (status.phase, status.reason, status.retries) == (TaskPhase.WORKER_LOST, "WorkerLost", before)
+    assert "its node died" in status.message and words in status.message
+    assert (status.node_name, status.finish_time, status.log_path) == ("s-n0", NOW, "/log")
+    failed = find_condition(status.conditions, "Failed")
+    assert failed is not None and failed.status == "True"
+
+
+def test_a_move_is_free_for_ever() -> None:
+    built = task(retryPolicy={"infrastructure": 0}).bound().status(**RAN)
+    assert attempt_over(built.build(), MOVED).phase is TaskPhase.PENDING
+
+
+def test_newest_first_and_no_more_than_the_schema_takes() -> None:
+    found = _running().build()
+    for number in range(1, 15):
+        bound = task().bound(attempt=number, ago=0).build()
+        found = found.model_copy(update={"spec": bound.spec})
+        found = found.model_copy(update={"status": attempt_over(found, MOVED)})
+    assert [one.attempt for one in found.status.attempts] == [14, 13, 12, 11, 10, 9, 8, 7, 6, 5]
+
+
+def test_an_attempt_is_recorded_once() -> None:
+    before = _running().build()
+    once = attempt_over(before, MOVED)
+    again = attempt_over(before.model_copy(update={"status": once}), LOST)
+    assert [(one.attempt, one.reason) for one in again.attempts] == [(1, "WorkerLost")]
+
+
+def test_the_next_attempt_begins_blank_but_for_the_record() -> None:
+    over = attempt_over(_running(retries=4).build(), LOST)
+    fresh = of_attempt(over, 2)
+    assert (fresh.phase, fresh.attempt, fresh.reason) == (None, None, "")
+    assert (fresh.retries, fresh.ended_attempt, fresh.attempts) == (5, 1, over.attempts)
+    assert of_attempt(over, 1) is over
+    assert of_attempt(TaskStatus(), 2) == TaskStatus()
+
+
+def test_over_only_while_bound_for_it() -> None:
+    over = {"phase": "Pending", "attempt": 1, "endedAttempt": 1}
+    assert attempt_is_over(task().bound().status(**over).build())
+    assert not attempt_is_over(task().bound(attempt=2).status(**over).build())
+    assert not attempt_is_over(task().status(**over).build())
+    assert not attempt_is_over(task().bound().status(**{**over, "phase": "WorkerLost"}).build())
+
+
+def test_placed_again_with_a_higher_number() -> None:
+    over = attempt_over(_running().build(), LOST)
+    free = task().build().model_copy(update={"status": over})
+    view = PlacementView(
+        NAMESPACE, (cluster().build(),), (slice_("b").ready({"cpu": 4, "memory": "8Gi"}).build(),), (free,)
+    )
+    (bound,) = plan_placement(view, NOW + timedelta(seconds=1)).bindings
+    assert (bound.binding.attempt, bound.binding.slice_name) == (2, "b")
