@@ -54,6 +54,10 @@ def test_every_field_is_described(model: type[Resource]) -> None:
         ("iriscluster.spec.timeouts.bootSeconds", "20 to 30 minutes"),
         ("scalegroup.spec.minSlices", "always kept"),
         ("slice.status.nodes.rank", "Position in the slice"),
+        ("slice.spec.availability", "placed elsewhere"),
+        ("scalegroup.spec.disruption.maxUnavailable", "share of the group"),
+        ("scalegroup.status.decisions", "newest first"),
+        ("iriscluster.spec.autoscaler.scaleDownDelaySeconds", "idle"),
     ],
 )
 def test_kubectl_explain(kubeconfig: Path, path: str, words: str) -> None:
@@ -62,7 +66,18 @@ def test_kubectl_explain(kubeconfig: Path, path: str, words: str) -> None:
 
 COLUMNS = {
     "IrisCluster": ["Name", "Ready", "Slices", "SlicesReady", "Pending", "Running", "CPU-Free", "GPU-Free", "Age"],
-    "ScaleGroup": ["Name", "Ready", "Booting", "Failed", "Bounds", "Instance", "Age"],
+    "ScaleGroup": [
+        "Name",
+        "Ready",
+        "Booting",
+        "Failed",
+        "Bounds",
+        "Demand",
+        "Blocked",
+        "Until",
+        "Decision",
+        "Age",
+    ],
     "Slice": ["Name", "Phase", "Group", "Nodes", "Tasks", "Idle", "Age"],
     "Task": ["Name", "Phase", "Reason", "Slice", "Exit", "Started", "Age"],
 }
@@ -87,13 +102,33 @@ _STATUS: dict[str, dict[str, Any]] = {
             {"type": "Ready", "status": "True", "reason": "Ready", "lastTransitionTime": "2026-11-21T12:00:00Z"}
         ],
     },
-    "ScaleGroup": {"ready": 1, "booting": 2, "failed": 0, "bounds": "1-2"},
+    "ScaleGroup": {
+        "ready": 1,
+        "booting": 2,
+        "failed": 0,
+        "bounds": "1-2",
+        "demand": 3,
+        "backoff": {"reason": "OverQuota", "failures": 2, "until": "2026-11-21T12:05:00Z"},
+        "blockedUntil": "2026-11-21T12:05:00Z",
+        "decisions": [
+            {"time": "2026-11-21T12:00:00Z", "action": "Block", "reason": "OverQuota", "message": "newest"},
+            {"time": "2026-11-21T11:00:00Z", "action": "ScaleUp", "reason": "Demand", "message": "older"},
+        ],
+    },
     "Slice": {"phase": "Ready", "nodesReady": "1/1", "tasks": 2, "idleSince": "2026-11-21T12:00:00Z"},
     "Task": {"phase": "Failed", "reason": "Error", "exitCode": 3, "startTime": "2026-11-21T12:00:00Z"},
 }
 _CELLS = {
     "IrisCluster": {"Ready": "True", "Slices": 3, "SlicesReady": 2, "Pending": 4, "CPU-Free": "12", "GPU-Free": "8"},
-    "ScaleGroup": {"Ready": 1, "Booting": 2, "Bounds": "1-2", "Instance": "cd-gp-i64-erapids"},
+    "ScaleGroup": {
+        "Ready": 1,
+        "Booting": 2,
+        "Bounds": "1-2",
+        "Demand": 3,
+        "Blocked": "OverQuota",
+        "Until": "2026-11-21T12:05:00Z",
+        "Decision": "newest",
+    },
     "Slice": {"Phase": "Ready", "Group": "g", "Nodes": "1/1", "Tasks": 2},
     "Task": {"Phase": "Failed", "Reason": "Error", "Slice": "s", "Exit": 3},
 }
@@ -112,6 +147,30 @@ async def test_columns(api: KubeClient, namespace: str, kind: str) -> None:
     row = await _table(api, where, namespace)
     assert list(row) == COLUMNS[kind]
     assert {name: row[name] for name in _CELLS[kind]} == _CELLS[kind]
+
+
+async def test_a_group_without_a_decision_has_an_empty_column(api: KubeClient, namespace: str) -> None:
+    await api.create(SCALE_GROUPS, _new(group().body()), namespace)
+    row = await _table(api, SCALE_GROUPS, namespace)
+    assert (row["Decision"], row["Blocked"]) == (None, None)
+
+
+async def test_kubectl_scale_sets_what_is_kept_and_shows_what_is_there(
+    api: KubeClient, kubeconfig: Path, namespace: str
+) -> None:
+    body = _new(group(minSlices=0, maxSlices=4).body())
+    await api.create(SCALE_GROUPS, body, namespace)
+    await api.patch(SCALE_GROUPS, "g", {"status": {"slices": 2}}, namespace=namespace, subresource="status")
+    kubectl(kubeconfig, "-n", namespace, "scale", "scalegroup", "g", "--replicas=3")
+    scale = await api.request("GET", SCALE_GROUPS.path(namespace, "g", "scale"))
+    assert (scale["spec"]["replicas"], scale["status"]["replicas"]) == (3, 2)
+    assert (await api.get(SCALE_GROUPS, "g", namespace))["spec"]["minSlices"] == 3
+
+
+async def test_kubectl_scale_does_not_go_over_the_bound(api: KubeClient, kubeconfig: Path, namespace: str) -> None:
+    await api.create(SCALE_GROUPS, _new(group(minSlices=0, maxSlices=4).body()), namespace)
+    with pytest.raises(AssertionError, match="lower minSlices or raise maxSlices"):
+        kubectl(kubeconfig, "-n", namespace, "scale", "scalegroup", "g", "--replicas=5")
 
 
 def test_short_names_and_the_category(kubeconfig: Path) -> None:

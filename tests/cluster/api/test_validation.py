@@ -84,6 +84,48 @@ REFUSED = {
     "group of too many slices": Refused(
         SCALE_GROUPS, {"maxSlices": 1001, "template": {"spec": _SLICE}}, ("spec.maxSlices", "1000")
     ),
+    "one rack of too few nodes": Refused(
+        SLICES, {**_SLICE, "racks": 1, "nodeCount": 17}, ("spec.nodeCount", "18 * racks")
+    ),
+    "two racks of one": Refused(SLICES, {**_SLICE, "racks": 2, "nodeCount": 18}, ("spec.nodeCount", "18 * racks")),
+    "a rack and nothing else": Refused(SLICES, {**_SLICE, "racks": 1}, ("spec.nodeCount", "18 * racks")),
+    "more racks than nodes can be": Refused(SLICES, {**_SLICE, "racks": 57, "nodeCount": 1024}, ("spec.racks", "56")),
+    "a group's racks": Refused(
+        SCALE_GROUPS, {"template": {"spec": {**_SLICE, "racks": 1}}}, ("template.spec.nodeCount", "18 * racks")
+    ),
+    "unknown availability": Refused(SLICES, {**_SLICE, "availability": "Paused"}, ("spec.availability", "Drained")),
+    "hold until a word": Refused(SLICES, {**_SLICE, "holdUntil": "tomorrow"}, ("spec.holdUntil", "date-time")),
+    "lifetime of a second": Refused(SLICES, {**_SLICE, "maxLifetimeSeconds": 1}, ("spec.maxLifetimeSeconds", "60")),
+    "repair by a miracle": Refused(
+        SLICES, {**_SLICE, "repair": {"policy": "Pray"}}, ("spec.repair.policy", "Wait", "Replace")
+    ),
+    "repair before it broke": Refused(SLICES, {**_SLICE, "repair": {"delaySeconds": -1}}, ("repair.delaySeconds", "0")),
+    **{
+        f"maxUnavailable {value!r}": Refused(
+            SCALE_GROUPS,
+            {"template": {"spec": _SLICE}, "disruption": {"maxUnavailable": value}},
+            ("spec.disruption.maxUnavailable",),
+        )
+        for value in (-1, "-1", "101%", "10 %", "half", "", "1.5", "5%%")
+    },
+    "buffer of less than nothing": Refused(
+        SCALE_GROUPS, {"bufferSlices": -1, "template": {"spec": _SLICE}}, ("spec.bufferSlices", "0")
+    ),
+    "negative price": Refused(
+        SCALE_GROUPS, {"costPerNodeHour": -0.5, "template": {"spec": _SLICE}}, ("spec.costPerNodeHour", "0")
+    ),
+    "node resources that are no quantity": Refused(
+        SCALE_GROUPS, {"nodeResources": {"cpu": "many"}, "template": {"spec": _SLICE}}, ("spec.nodeResources.cpu",)
+    ),
+    "launches never": Refused(
+        IRIS_CLUSTERS, {"autoscaler": {"launchesPerMinute": 0}}, ("spec.autoscaler.launchesPerMinute", "1")
+    ),
+    "evaluation without a pause": Refused(
+        IRIS_CLUSTERS, {"autoscaler": {"evaluationIntervalSeconds": 0}}, ("autoscaler.evaluationIntervalSeconds", "1")
+    ),
+    "retries of less than none": Refused(
+        TASKS, {**_TASK, "retryPolicy": {"infrastructure": -1}}, ("spec.retryPolicy.infrastructure", "0")
+    ),
     "port out of range": Refused(IRIS_CLUSTERS, {"worker": {"port": 65536}}, ("spec.worker.port", "65535")),
     "lease shorter than two renewals": Refused(
         IRIS_CLUSTERS, {"timeouts": {"agentLeaseSeconds": 10}}, ("spec.timeouts.agentLeaseSeconds", "20")
@@ -108,6 +150,17 @@ async def test_a_number_is_the_same_with_and_without_quotes(api: KubeClient, nam
     await api.create(TASKS, _body(TASKS, _gpus(2, "2")), namespace)
 
 
+@pytest.mark.parametrize("value", [0, 3, "3", "0%", "10%", "99%", "100%"])
+async def test_shares_that_are_taken(api: KubeClient, namespace: str, value: Any) -> None:
+    spec = {"template": {"spec": _SLICE}, "disruption": {"maxUnavailable": value}}
+    await api.create(SCALE_GROUPS, _body(SCALE_GROUPS, spec), namespace)
+
+
+@pytest.mark.parametrize("racks", [1, 56])
+async def test_racks_of_18_nodes(api: KubeClient, namespace: str, racks: int) -> None:
+    await api.create(SLICES, _body(SLICES, {**_SLICE, "racks": racks, "nodeCount": 18 * racks}), namespace)
+
+
 @dataclass(frozen=True)
 class Change:
     """A patch of a made object's spec; `refused` is in the answer, empty when it is taken."""
@@ -118,13 +171,28 @@ class Change:
     refused: str = ""
 
 
-_SLICE_FIXED = "a Slice's spec can't be changed: delete it and make another"
+_SLICE_FIXED = "what a Slice is made of can't be changed: delete it and make another"
 _TASK_FIXED = "a Task's spec can't be changed: delete it and make another"
 
 CHANGES = {
     "slice: instance type": Change(SLICES, _SLICE, {"instanceType": "gd-8xh100ib-i128"}, _SLICE_FIXED),
     "slice: node count": Change(SLICES, _SLICE, {"nodeCount": 2}, _SLICE_FIXED),
     "slice: a label": Change(SLICES, _SLICE, {"nodeLabels": {"a": "b"}}, _SLICE_FIXED),
+    "slice: compute class": Change(SLICES, _SLICE, {"computeClass": "spot"}, _SLICE_FIXED),
+    "slice: GPUs": Change(SLICES, _SLICE, {"gpusPerNode": 8}, _SLICE_FIXED),
+    "slice: kind of GPU": Change(SLICES, _SLICE, {"gpuClass": "H100"}, _SLICE_FIXED),
+    "slice: InfiniBand": Change(SLICES, _SLICE, {"infiniband": True}, _SLICE_FIXED),
+    "slice: racks": Change(SLICES, {**_SLICE, "nodeCount": 18}, {"racks": 1}, _SLICE_FIXED),
+    "slice: a taint": Change(SLICES, _SLICE, {"nodeTaints": [{"key": "k", "effect": "NoSchedule"}]}, _SLICE_FIXED),
+    "slice: group": Change(SLICES, _SLICE, {"scaleGroupName": "g"}, _SLICE_FIXED),
+    "slice: drained": Change(SLICES, _SLICE, {"availability": "Drained"}),
+    "slice: uncordoned": Change(SLICES, {**_SLICE, "availability": "Cordoned"}, {"availability": "Schedulable"}),
+    "slice: held": Change(SLICES, _SLICE, {"holdUntil": "2026-11-22T12:00:00Z"}),
+    "slice: released": Change(SLICES, {**_SLICE, "holdUntil": "2026-11-22T12:00:00Z"}, {"holdUntil": None}),
+    "slice: protected": Change(SLICES, _SLICE, {"deletionProtection": True}),
+    "slice: repair": Change(SLICES, _SLICE, {"repair": {"policy": "Wait"}}),
+    "slice: lifetime, set": Change(SLICES, _SLICE, {"maxLifetimeSeconds": 86400}),
+    "slice: lifetime, taken off": Change(SLICES, {**_SLICE, "maxLifetimeSeconds": 86400}, {"maxLifetimeSeconds": None}),
     "slice: cluster": Change(SLICES, _SLICE, {"clusterName": "other"}, _SLICE_FIXED),
     "task: image": Change(TASKS, _TASK, {"image": "iris/task:2"}, _TASK_FIXED),
     "task: command, added": Change(TASKS, _TASK, {"command": ["sh"]}, _TASK_FIXED),
@@ -138,6 +206,7 @@ CHANGES = {
     "task: working directory": Change(TASKS, _TASK, {"workingDir": "/tmp"}, _TASK_FIXED),
     "task: pull policy": Change(TASKS, _TASK, {"imagePullPolicy": "Always"}, _TASK_FIXED),
     "task: pull secrets": Change(TASKS, _TASK, {"imagePullSecrets": [{"name": "s"}]}, _TASK_FIXED),
+    "task: retries": Change(TASKS, _TASK, {"retryPolicy": {"infrastructure": 1}}, _TASK_FIXED),
     "task: cluster": Change(TASKS, _TASK, {"clusterName": "other"}, _TASK_FIXED),
     "task: binding, set": Change(TASKS, _TASK, {"binding": _BINDING}),
     "task: binding, told to stop": Change(TASKS, {**_TASK, "binding": _BINDING}, {"binding": {"stopReason": "Why"}}),
@@ -145,6 +214,12 @@ CHANGES = {
     "group: bounds": Change(SCALE_GROUPS, {"template": {"spec": _SLICE}}, {"minSlices": 2, "maxSlices": 4}),
     "group: template": Change(
         SCALE_GROUPS, {"template": {"spec": _SLICE}}, {"template": {"spec": {"instanceType": "gd-8xh100ib-i128"}}}
+    ),
+    "group: minSlices over maxSlices": Change(
+        SCALE_GROUPS, {"template": {"spec": _SLICE}}, {"minSlices": 5}, "lower minSlices or raise maxSlices"
+    ),
+    "group: template, to racks": Change(
+        SCALE_GROUPS, {"template": {"spec": _SLICE}}, {"template": {"spec": {"racks": 2, "nodeCount": 36}}}
     ),
     "cluster: agent's image": Change(IRIS_CLUSTERS, {}, {"images": {"agent": "iris/agent:2"}}),
 }

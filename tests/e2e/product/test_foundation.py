@@ -50,15 +50,14 @@ def test_gpu_slice_and_task(world: World) -> None:
     world.kubectl("delete", "task/two-gpus", "slice/h100", "--timeout=90s")
 
 
-def test_scale_group_keeps_its_minimum(world: World) -> None:
+def test_scale_group_keeps_its_spare(world: World) -> None:
     world.kubectl("apply", "-f", str(EXAMPLES / "scalegroup.yaml"))
-    world.kubectl("wait", "--for=condition=Ready", "scalegroup/cpu", "--timeout=120s")
-    (first,) = world.names("slices", "--field-selector", "spec.scaleGroupName=cpu")
+    own = ("slices", "--field-selector", "spec.scaleGroupName=cpu")
+    world.until(lambda: world.names(*own), "a warm spare")
+    (first,) = world.names(*own)
+    world.kubectl("wait", "--for=condition=Ready", first, "--timeout=120s")
     world.kubectl("delete", first, "--timeout=60s")
-    world.until(
-        lambda: [one for one in world.names("slices", "--field-selector", "spec.scaleGroupName=cpu") if one != first],
-        "another slice in its place",
-    )
+    world.until(lambda: [one for one in world.names(*own) if one != first], "another slice in its place")
     world.kubectl("delete", "scalegroup/cpu", "--cascade=foreground", "--timeout=90s")
     world.until(lambda: not world.names("nodepools", "-l", "iris-scale-group=cpu"), "its NodePools to be gone")
 
