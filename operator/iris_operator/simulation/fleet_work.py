@@ -32,7 +32,7 @@ class FleetWork:
     def __call__(self, operator: Operator, name: str) -> None:
         """Bind what fits, let the groups grow and shrink, say why the rest waits."""
         now = operator.now
-        placement = plan_placement(operator.memory.placement_view(name), now)
+        placement = plan_placement(operator.memory.placement_view(name), now, operator.ledger)
         for binding in placement.bindings:
             _bind(binding, operator)
         plan = plan_fleet(operator.memory.fleet_view(name, self._gangs), placement, now)

@@ -84,8 +84,8 @@ class Kubelets:
         elif found.deleting and isinstance(before, Pod):
             if not before.deleting:
                 self._end(found)
-            elif found.ended and not found.metadata.finalizers:
-                self._store.remove(found)
+            elif not found.metadata.finalizers:
+                self._let_go(found)
 
     def _start(self, pod: Pod) -> None:
         found = self._very(pod)
@@ -116,7 +116,16 @@ class Kubelets:
         if not found.metadata.finalizers:
             self._store.remove(found)
         elif not found.ended:
-            self._store.update(found, status=_OVER, anyhow=True)
+            # It has killed all that ran, and asks for the Pod's removal: grace period 0 (plan/worker_fence).
+            asked = {"deletion_grace_period_seconds": 0}
+            self._store.update(found, metadata=asked, status=_OVER, anyhow=True)
+
+    def _let_go(self, pod: Pod) -> None:
+        """Nobody holds it any more: it goes, at once when its kubelet is done with it, else by the garbage collector."""
+        if pod.ended:
+            self._store.remove(pod)
+        elif self._store.get(Node, f"/{pod.spec.node_name}") is None:
+            self._agenda.after(_POD_GC_SECONDS, lambda: self._over(pod))
 
     def _changed(self, machine: Machine) -> None:
         if machine.released is not None:

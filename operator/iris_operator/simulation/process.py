@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from iris_operator.api.base import Model, Resource
+from iris_operator.plan.ledger import Ledger
 from iris_operator.ports.errors import ApiError, NotFoundError
 from iris_operator.simulation.agenda import Agenda
 from iris_operator.simulation.memory import WATCHED, Memory
@@ -58,6 +59,7 @@ class Operator:
     def __init__(self, store: Store, agenda: Agenda, reconcilers: Mapping[str, Reconcile], pace: Pace) -> None:
         self.store, self.agenda, self.pace = store, agenda, pace
         self.memory = Memory()
+        self.ledger = Ledger()
         self.alive = True
         self.clock_error = 0.0
         self.writes = 0

@@ -18,7 +18,7 @@ from iris_operator.simulation.memory import Memory
 if TYPE_CHECKING:
     from iris_operator.simulation.process import Pace
 
-SLICE, TASK, PLACE, POOL = "slice", "task", "place", "pool"
+SLICE, TASK, PLACE, POOL, WORKER = "slice", "task", "place", "pool", "worker"
 
 Routed = tuple[str, str, float]
 
@@ -37,7 +37,7 @@ def route(
             yield SLICE, found.metadata.annotations[ANNOTATION_SLICE], 0
     elif isinstance(found, Node):
         if not isinstance(before, Node) or after is None or before.status != found.status:
-            yield from _node(found, memory)
+            yield from _node(found, after, memory)
     elif isinstance(found, Pod):
         yield from _pod(found, after, memory)
     elif isinstance(found, Lease):
@@ -61,7 +61,8 @@ def _task(task: Task, before: Resource | None, pace: Pace) -> Iterator[Routed]:
     if isinstance(before, Task) and before.spec.binding is not None:
         yield SLICE, f"{namespace}/{before.spec.binding.slice_name}", pace.counts_seconds
     if task.spec.binding is None:
-        yield TASK, task.key, 0
+        if task.deleting and task.metadata.finalizers:
+            yield TASK, task.key, 0
         if not ended:
             yield PLACE, namespace, 0
         return
@@ -71,18 +72,23 @@ def _task(task: Task, before: Resource | None, pace: Pace) -> Iterator[Routed]:
         yield PLACE, namespace, 0
 
 
-def _node(node: Node, memory: Memory) -> Iterator[Routed]:
-    """Its slice, and the Tasks there: a node that goes settles what became of them."""
+def _node(node: Node, after: Resource | None, memory: Memory) -> Iterator[Routed]:
+    """Its slice, and when it is gone the worker Pods that it held."""
     owner = memory.owner_of(node)
-    if owner is not None:
-        yield SLICE, owner.key, 0
-        for task in memory.tasks_on(owner):
-            yield TASK, task.key, 0
+    if owner is None:
+        return
+    yield SLICE, owner.key, 0
+    if after is None:
+        for pod in memory.workers_of(owner).values():
+            if pod.deleting and pod.spec.node_name == node.metadata.name:
+                yield WORKER, pod.key, 0
 
 
 def _pod(pod: Pod, after: Resource | None, memory: Memory) -> Iterator[Routed]:
     owner = f"{pod.metadata.namespace}/{pod.metadata.labels.get(LABEL_SLICE, '')}"
     yield SLICE, owner, 0
+    if pod.deleting:
+        yield WORKER, pod.key, 0
     if after is None:  # gone: its Tasks are lost
         found = memory.get(Slice, owner)
         for task in memory.tasks_on(found) if found is not None else memory.open_tasks():

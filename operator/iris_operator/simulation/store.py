@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any, TypeVar, cast
 
-from iris_operator.api.base import Model, ObjectMeta, Resource
+from iris_operator.api.base import Model, Resource
 from iris_operator.api.core import Pod
 from iris_operator.api.nodepool import NodePool
 from iris_operator.ports.errors import ApiError, ConflictError, NotFoundError
@@ -113,16 +113,17 @@ class Store:
             self._remove(found)
         elif not found.deleting:
             grace = POD_GRACE_SECONDS if isinstance(found, Pod) and grace_seconds is None else grace_seconds or 0
-            end = (self._agenda.now + timedelta(seconds=grace)).replace(microsecond=0)
-            self._put(found, found.model_copy(update={"metadata": self._touched(found.metadata, end)}))
+            more = {
+                "deletion_timestamp": (self._agenda.now + timedelta(seconds=grace)).replace(microsecond=0),
+                "deletion_grace_period_seconds": grace,
+                "resource_version": str(next(self._versions)),
+            }
+            self._put(found, found.model_copy(update={"metadata": found.metadata.model_copy(update=more)}))
 
     def remove(self, seen: Resource) -> None:
         """It is gone (those who hold it let go): a node that left, a Pod that its kubelet ended."""
         if self._objects[type(seen)].get(seen.key) is not None:
             self._remove(self._very(seen))
-
-    def _touched(self, meta: ObjectMeta, deleted: object) -> ObjectMeta:
-        return meta.model_copy(update={"deletion_timestamp": deleted, "resource_version": str(next(self._versions))})
 
     def _ask(self, verb: str, target: Resource) -> None:
         for guard in self._guards:

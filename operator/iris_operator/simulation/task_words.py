@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 
-from iris_operator.api.task import Attempt, Task, TaskPhase, TaskStatus
+from iris_operator.api.base import Condition
+from iris_operator.api.task import Task, TaskPhase, TaskStatus
 from iris_operator.plan.conditions import set_condition
-from iris_operator.simulation.agenda import EPOCH
-
-_KEPT_ATTEMPTS = 10
+from iris_operator.plan.task_retry import AttemptEnd, attempt_over, of_attempt
 
 
 def running(task: Task, now: datetime) -> TaskStatus:
     """It runs, from now."""
     generation = task.metadata.generation
-    conditions = set_condition(task.status.conditions, "Running", "True", "Started", "", generation=generation, now=now)
+    conditions = set_condition(_known(task), "Running", "True", "Started", "", generation=generation, now=now)
     more = {"start_time": now, "finish_time": None, "exit_code": None, "conditions": conditions}
     return _of(task, TaskPhase.RUNNING, "Started", "", more)
 
@@ -24,7 +23,7 @@ def ended(task: Task, phase: TaskPhase, reason: str, now: datetime) -> TaskStatu
     """It ended for good, now."""
     generation = task.metadata.generation
     kind = "Complete" if phase is TaskPhase.SUCCEEDED else "Failed"
-    conditions = set_condition(task.status.conditions, "Running", "False", reason, "", generation=generation, now=now)
+    conditions = set_condition(_known(task), "Running", "False", reason, "", generation=generation, now=now)
     conditions = set_condition(conditions, kind, "True", reason, "", generation=generation, now=now)
     code = 0 if phase is TaskPhase.SUCCEEDED else 143
     return _of(task, phase, reason, "", {"finish_time": now, "exit_code": code, "conditions": conditions})
@@ -32,31 +31,8 @@ def ended(task: Task, phase: TaskPhase, reason: str, now: datetime) -> TaskStatu
 
 def moved(task: Task, reason: str, started: float | None, now: datetime) -> TaskStatus:
     """This attempt was stopped for Iris's own ends, and costs nothing: the Task is placed elsewhere."""
-    binding = task.spec.binding
-    assert binding is not None
-    generation = task.metadata.generation
-    message = f"attempt {binding.attempt} was stopped: {reason}"
-    row = Attempt(
-        attempt=binding.attempt,
-        reason=reason,
-        message=message,
-        charged=False,
-        slice_name=binding.slice_name,
-        node_name=binding.node_name,
-        start_time=None if started is None else task.status.start_time or EPOCH + timedelta(seconds=started),
-        finish_time=now,
-    )
-    conditions = set_condition(
-        task.status.conditions, "Running", "False", reason, message, generation=generation, now=now
-    )
-    more = {
-        "ended_attempt": binding.attempt,
-        "attempts": [row, *task.status.attempts][:_KEPT_ATTEMPTS],
-        "start_time": None,
-        "finish_time": None,
-        "conditions": conditions,
-    }
-    return _of(task, TaskPhase.PENDING, reason, message, more)
+    start = None if started is None else task.status.start_time
+    return attempt_over(task, AttemptEnd(reason, f"it was stopped: {reason}", now, charged=False, start_time=start))
 
 
 def _of(task: Task, phase: TaskPhase, reason: str, message: str, more: Mapping[str, object]) -> TaskStatus:
@@ -71,4 +47,9 @@ def _of(task: Task, phase: TaskPhase, reason: str, message: str, more: Mapping[s
         "node_name": binding.node_name,
         **more,
     }
-    return task.status.model_copy(update=update)
+    return of_attempt(task.status, binding.attempt).model_copy(update=update)
+
+
+def _known(task: Task) -> list[Condition]:
+    binding = task.spec.binding
+    return of_attempt(task.status, binding.attempt).conditions if binding is not None else []

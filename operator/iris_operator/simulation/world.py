@@ -18,10 +18,10 @@ from iris_operator.simulation.fleet_work import FleetWork
 from iris_operator.simulation.kubelets import Kubelets
 from iris_operator.simulation.machines import Machines
 from iris_operator.simulation.process import Crash, Key, Operator, Pace, Reconcile
-from iris_operator.simulation.routing import PLACE, POOL, SLICE, TASK
+from iris_operator.simulation.routing import PLACE, POOL, SLICE, TASK, WORKER
 from iris_operator.simulation.slice_work import SliceWork
 from iris_operator.simulation.store import Store
-from iris_operator.simulation.task_work import task_work
+from iris_operator.simulation.task_work import task_work, worker_work
 from iris_operator.simulation.vendor import Vendor
 
 NAMESPACE = "default"
@@ -50,6 +50,7 @@ class World:
         self._reconcilers: dict[str, Reconcile] = {
             SLICE: SliceWork(self.kubelets.freshen, self.vendor.order_labels),
             TASK: task_work,
+            WORKER: worker_work,
             PLACE: self.fleet,
             POOL: _no_work,
         }

@@ -1,0 +1,70 @@
+"""Runs a trace on a fleet from beginning to end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from iris_operator.simulation.agenda import EPOCH
+from iris_operator.simulation.fleet_file import Fleet
+from iris_operator.simulation.process import Pace
+from iris_operator.simulation.recorder import Recorder
+from iris_operator.simulation.result import Result, conclude
+from iris_operator.simulation.workload import Submission, Trace
+from iris_operator.simulation.world import World
+
+_FOREVER = 10**9
+_STRIDE_SECONDS = 600.0
+# Nothing started or ended for so long, and nothing more comes: what is left waits for ever.
+_PATIENCE_SECONDS = 86400.0
+
+Progress = Callable[[float, int, int], None]
+"""Told now and then: seconds simulated, Tasks ended, Tasks in all."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """`resolution`: Tasks that come within so many seconds are looked at together. `tail`: seconds after the last end."""
+
+    seed: int = 0
+    resolution: float = 5.0
+    tail: float = 3600.0
+    until: float | None = None
+
+
+def simulate(trace: Trace, fleet: Fleet, options: Options, progress: Progress = lambda *_: None) -> Result:
+    """The same trace, fleet and options give the same result."""
+    pace = Pace(
+        pass_seconds=options.resolution,
+        counts_seconds=options.resolution,
+        resync_seconds=_FOREVER,
+        lease_ahead_seconds=_FOREVER,
+    )
+    world = World(fleet.behaviour, options.seed, pace, trace.start or EPOCH)
+    recorder = Recorder(world)
+    world.apply_cluster(fleet.cluster)
+    for group in fleet.groups:
+        world.apply_group(group)
+    for one in trace.submissions:
+        world.agenda.at(one.at, _submission(world, one))
+    last = trace.submissions[-1].at if trace.submissions else 0.0
+    while world.agenda.next_seconds is not None and not _over(world, recorder, options, last):
+        world.agenda.run_until(world.agenda.seconds + _STRIDE_SECONDS)
+        progress(world.agenda.seconds, len(recorder.lives) - recorder.unfinished, len(trace.submissions))
+    return conclude(recorder, fleet.groups)
+
+
+def _submission(world: World, one: Submission) -> Callable[[], None]:
+    return lambda: (world.submit(one.task, one.life, one.gang), None)[1]
+
+
+def _over(world: World, recorder: Recorder, options: Options, last: float) -> bool:
+    now = world.agenda.seconds
+    if options.until is not None:
+        return now >= options.until
+    if now <= last:
+        return False
+    recent = max((life.finished or life.started or 0.0 for life in recorder.lives.values()), default=0.0)
+    if recorder.unfinished:
+        return not recorder.running and now > max(last, recent) + _PATIENCE_SECONDS
+    return now > recent + options.tail
