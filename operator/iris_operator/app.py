@@ -21,6 +21,7 @@ from iris_operator.adapters.kube.client import KubeClient
 from iris_operator.adapters.kube.config import connect
 from iris_operator.api.names import CONTROLLER_PORT
 from iris_operator.controller.engine import Engine
+from iris_operator.controller.gate import WriteGate
 from iris_operator.controller.leader import Leadership
 from iris_operator.controller.memo import Controller
 from iris_operator.controller.registry import build_registry, build_settings
@@ -36,78 +37,102 @@ log = logging.getLogger(__name__)
 
 _CLUSTER_MANAGER = "iris-chart"
 _RETRY_SECONDS = 2.0
+_LAST_WRITES_SECONDS = 3.0
 
 
 async def run_operator(settings: ProcessSettings) -> int:
     """Run until the leadership is lost or the process is told to end; the exit code."""
     connection = await connect(settings.kubeconfig)
     async with KubeClient(connection, user_agent=f"iris-operator/{VERSION}") as api:
-        controller = Controller(api, settings.namespaces, VERSION)
+        gate = WriteGate(api)
+        controller = Controller(gate, settings.namespaces, VERSION)
         leadership = Leadership(api, settings.lease_namespace, settings.identity)
         app = health_app(lambda: _describe(controller, leadership), _metrics(controller, leadership).text)
         runner = await serve(app, settings.port)
+        told = asyncio.Event()
+        _when_told_to_end(told)
         try:
-            await _unless_told_to_end(leadership.acquire())
-            return await _lead(settings, controller, leadership)
-        except asyncio.CancelledError:
-            log.info("told to end while waiting to lead")
-            return 0
+            if not await _first(leadership.acquire(), told):
+                log.info("told to end while waiting to lead")
+                return 0
+            return await _lead(settings, controller, leadership, gate, told)
         finally:
-            await leadership.release()
             await runner.cleanup()
 
 
-async def _unless_told_to_end(waiting: Coroutine[Any, Any, None]) -> None:
-    """Wait, but end at SIGTERM: as a container's first process we have no default handler. kopf sets its own later."""
-    task = asyncio.ensure_future(waiting)
+def _when_told_to_end(told: asyncio.Event) -> None:
+    """Set it at SIGTERM: as a container's first process we have no default handler."""
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, task.cancel)
-    await task
+        loop.add_signal_handler(number, told.set)
 
 
-async def _lead(settings: ProcessSettings, controller: Controller, leadership: Leadership) -> int:
-    """Everything that only the leader does."""
+async def _first(waiting: Coroutine[Any, Any, None], told: asyncio.Event) -> bool:
+    """Whether it ended before we were told to; else it is cancelled."""
+    tasks = [asyncio.ensure_future(waiting), asyncio.ensure_future(told.wait())]
+    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    done = tasks[0].done()
+    await _cancel(*tasks)
+    return done
+
+
+async def _lead(
+    settings: ProcessSettings, controller: Controller, leadership: Leadership, gate: WriteGate, told: asyncio.Event
+) -> int:
+    """Everything that only the leader does. At its end the next one leads at once, not when kopf has stopped, too."""
     keeping = asyncio.create_task(leadership.keep(), name="leadership")
-    working = asyncio.create_task(_work(settings, controller), name="work")
-    try:
-        await asyncio.wait({keeping, working}, return_when=asyncio.FIRST_COMPLETED)
-        if keeping.done():
-            # Another may lead already: no clean-up, no last write.
-            logging.shutdown()
-            os._exit(1)
-        return working.result()
-    finally:
-        for task in (keeping, working):
-            task.cancel()
-        await asyncio.gather(keeping, working, return_exceptions=True)
+    working = asyncio.create_task(_work(settings, controller, told), name="work")
+    ending = asyncio.create_task(told.wait(), name="told to end")
+    await asyncio.wait({keeping, working, ending}, return_when=asyncio.FIRST_COMPLETED)
+    # Not under way: a last write's answer. So nothing of ours can reach the API server after the release.
+    certain = not keeping.done() and await gate.close(_LAST_WRITES_SECONDS)
+    if keeping.done():
+        # Another may lead already: no clean-up, no last write.
+        logging.shutdown()
+        os._exit(1)
+    await _cancel(keeping)
+    if certain:
+        await leadership.release()
+    else:
+        log.warning("a write may still be under way: the Lease is left to run out")
+    if working.done():
+        working.result()
+    await _cancel(working, ending)
+    return 0
 
 
-async def _work(settings: ProcessSettings, controller: Controller) -> int:
+async def _cancel(*tasks: asyncio.Future[Any]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _work(settings: ProcessSettings, controller: Controller, told: asyncio.Event) -> None:
+    """Until cancelled, or one of its parts breaks."""
     await _apply_cluster(settings, controller)
     engine = Engine(controller)
     await engine.resync()
-    engine_task = asyncio.create_task(engine.run(), name="engine")
-    stop = asyncio.Event()
-    kopf_task = asyncio.create_task(
-        kopf.operator(
-            registry=_with_login(build_registry(controller), settings.kubeconfig),
-            settings=build_settings(),
-            namespaces=settings.namespaces,
-            standalone=True,
-            stop_flag=stop,
-        ),
-        name="kopf",
-    )
+    parts = [asyncio.create_task(engine.run(), name="engine")]
+    parts.append(asyncio.create_task(_watch(settings, controller, told), name="kopf"))
     try:
-        done, _ = await asyncio.wait({engine_task, kopf_task}, return_when=asyncio.FIRST_COMPLETED)
+        done, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
             task.result()
-        return 0
     finally:
-        stop.set()
-        engine_task.cancel()
-        await asyncio.gather(engine_task, kopf_task, return_exceptions=True)
+        await _cancel(*parts)
+
+
+async def _watch(settings: ProcessSettings, controller: Controller, told: asyncio.Event) -> None:
+    """kopf.operator, but the signals stay ours: kopf would first stop, which takes seconds, and then tell us."""
+    strangers = asyncio.all_tasks()
+    tasks = await kopf.spawn_tasks(
+        registry=_with_login(build_registry(controller), settings.kubeconfig),
+        settings=build_settings(),
+        namespaces=settings.namespaces,
+        standalone=True,
+    )
+    _when_told_to_end(told)  # it has just set its own handlers
+    await kopf.run_tasks(tasks, ignored=strangers)
 
 
 def _with_login(registry: kopf.OperatorRegistry, kubeconfig: str | None) -> kopf.OperatorRegistry:

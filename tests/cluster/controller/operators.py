@@ -40,7 +40,15 @@ class Operator:
 
     def end(self) -> int:
         """As the kubelet would; the exit code."""
+        self.tell_to_end()
+        return self.ended()
+
+    def tell_to_end(self) -> None:
+        """SIGTERM."""
         self._process.send_signal(signal.SIGTERM)
+
+    def ended(self) -> int:
+        """The exit code, once there is one."""
         try:
             return self._process.wait(20)
         except subprocess.TimeoutExpired:
