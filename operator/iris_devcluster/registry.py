@@ -30,7 +30,7 @@ from iris_devcluster.node.files import REGISTRY_NAME, hosts_toml
 
 __all__ = ["REGISTRY_NAME", "Registry", "hosts_toml", "registry_folder"]
 
-_START_SECONDS = 20.0
+_START_SECONDS = 60.0
 _STOP_SECONDS = 5.0
 _BCRYPT_ALPHABET = "./ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -20,8 +21,7 @@ from iris_devcluster import processes
 from iris_devcluster.errors import DevclusterError
 
 _RESTART_SECONDS = 1.0
-_START_SECONDS = 30.0
-_LOCK_SECONDS = 5.0  # by then the keeper has the lock, unless it died
+_START_SECONDS = 90.0
 _STOP_SECONDS = 30.0
 
 
@@ -67,6 +67,7 @@ def start(root: Path, environment: dict[str, str]) -> State:
     folder.mkdir(parents=True, exist_ok=True)
     ready = folder / "ready"
     ready.unlink(missing_ok=True)
+    alive, its_end = os.pipe()  # closed by the kernel when the keeper dies
     with (folder / "controller.log").open("ab") as log:
         # setsid forks: nobody here has to wait for a process that outlives us.
         subprocess.run(
@@ -77,14 +78,27 @@ def start(root: Path, environment: dict[str, str]) -> State:
             stderr=log,
             cwd="/",
             env={**os.environ, **environment, "PYTHONUNBUFFERED": "1"},
+            pass_fds=[its_end],
         )
-    began = time.monotonic()
-    while not ready.exists():
-        waited = time.monotonic() - began
-        if waited > _START_SECONDS or (waited > _LOCK_SECONDS and not _locked(root)):
-            raise DevclusterError(f"the simulated CoreWeave does not come up: {_tail(folder / 'controller.log')}")
-        time.sleep(0.05)
+    os.close(its_end)
+    try:
+        _wait_for(ready, root, alive)
+    finally:
+        os.close(alive)
     return state(root)
+
+
+def _wait_for(ready: Path, root: Path, alive: int) -> None:
+    """Until it serves. A keeper that dies may only have found another one at work."""
+    end = time.monotonic() + _START_SECONDS
+    while not ready.exists():
+        died = bool(select.select([alive], [], [], 0.05)[0])
+        if time.monotonic() > end or (died and not _locked(root)):
+            raise DevclusterError(
+                f"the simulated CoreWeave does not come up: {_tail(_folder(root) / 'controller.log')}"
+            )
+        if died:
+            time.sleep(0.05)
 
 
 def stop(root: Path) -> bool:
