@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import signal
 from collections.abc import Callable
@@ -23,13 +24,14 @@ from iris_operator.agent.diff import (
 )
 from iris_operator.agent.gpus import Grant, Inventory, NoFreeGpus
 from iris_operator.agent.labels import facts
-from iris_operator.agent.log_files import drop_logs
+from iris_operator.agent.log_files import drop_logs, name_logs, name_of_logs
 from iris_operator.agent.memories import Memories
 from iris_operator.agent.metrics import Metrics
 from iris_operator.agent.pulls import Pulls
 from iris_operator.agent.reporter import Reporter
 from iris_operator.agent.sandbox_spec import Place, sandbox_spec
 from iris_operator.agent.sandboxes import Sandboxes
+from iris_operator.agent.status import is_move
 from iris_operator.agent.task_store import TaskStore
 from iris_operator.api.names import FINALIZER_TASK, GPU_RESOURCE, RDMA_RESOURCE
 from iris_operator.api.quantity import amounts
@@ -89,12 +91,11 @@ class Actor:
             case Signal():
                 again = await self._signal(uid, action)
             case Remove():
-                again = await self._remove(action)
+                again = await self._remove(uid, action)
             case Release():
                 again = await self._release(action)
             case Forget():
-                self._memories.forget(uid)
-                await asyncio.to_thread(drop_logs, self._config.logs_dir, uid)
+                await self._forget(uid)
         return again
 
     async def _start(self, task: Task) -> bool:
@@ -121,6 +122,8 @@ class Actor:
         uid, binding = task.metadata.uid, task.spec.binding
         assert binding is not None
         grant = self._granted[uid] = self._grant(task)
+        with contextlib.suppress(OSError):  # a disk that takes no log is the start's to tell of
+            await asyncio.to_thread(name_logs, self._config.logs_dir, uid, task.metadata.name)
         log_path = self._config.log_path(uid, binding.attempt)
         digest = self._memories.of(task).image_digest
         spec = sandbox_spec(task, place, grant, digest, log_path, self._now())
@@ -146,7 +149,7 @@ class Actor:
         task, phase = self._store.get(uid), action.status.phase
         if task is not None and phase is TaskPhase.BUILDING:
             self._memories.update(task, told_at=self._now())
-        elif task is not None and phase is not None and phase.ended:
+        elif task is not None and phase is not None and (phase.ended or is_move(action.status)):
             self._memories.update(task, final=action.status)
         self._reporter.want(uid, action.status)
         return False
@@ -162,12 +165,31 @@ class Actor:
         self._memories.update(task, **{"kill_sent" if action.kill else "term_sent": self._now()})
         return True
 
-    async def _remove(self, action: Remove) -> bool:
+    async def _remove(self, uid: str, action: Remove) -> bool:
+        task = self._store.get(uid)
+        if action.then is not None and task is not None:
+            self._memories.update(task, final=action.then)  # the sandbox, the other witness, goes now
         async with self._removal_slots:
             log.info("removing sandbox %s: %s", action.sandbox_id, action.why)
             await self._runtime.remove(action.sandbox_id)
         self._sandboxes.drop(action.sandbox_id)
         return True
+
+    async def _forget(self, uid: str) -> None:
+        """Logs of a Task that runs elsewhere now stay until it is gone: asked here once, and by the next agent."""
+        self._memories.forget(uid)
+        name = await asyncio.to_thread(name_of_logs, self._config.logs_dir, uid)
+        if name and await self._exists(uid, name):
+            log.info("Task %s has left this node: its logs stay", name)
+            return
+        await asyncio.to_thread(drop_logs, self._config.logs_dir, uid)
+
+    async def _exists(self, uid: str, name: str) -> bool:
+        try:
+            body = await self._api.get(TASKS, name, self._config.pod_namespace)
+        except NotFoundError:
+            return False
+        return bool(body["metadata"]["uid"] == uid)
 
     async def _release(self, action: Release) -> bool:
         """The log first: once the finalizer is off, nobody may come back to it."""

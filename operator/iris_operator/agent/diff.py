@@ -15,6 +15,7 @@ from iris_operator.agent.memory import BLANK, Memory
 from iris_operator.agent.status import StopCause
 from iris_operator.api.names import FINALIZER_TASK
 from iris_operator.api.task import Binding, Task, TaskStatus
+from iris_operator.plan.task_retry import attempt_is_over, of_attempt
 from iris_runtimes.protocol import Sandbox, SandboxState
 
 # A pull or a retry that is over sooner than this isn't worth a write.
@@ -65,10 +66,11 @@ class Signal:
 
 @dataclass(frozen=True)
 class Remove:
-    """Take the sandbox away; what runs in it is killed."""
+    """Take the sandbox away; what runs in it is killed. `then`: what is to be told once it is gone."""
 
     sandbox_id: str
     why: str
+    then: TaskStatus | None = None
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,7 @@ class Release:
 
 @dataclass(frozen=True)
 class Forget:
-    """The Task is gone from the API and so are its sandboxes: log away."""
+    """The Task has left this node and so have its sandboxes: log away too, if the Task is gone from the API."""
 
     uid: str
 
@@ -165,7 +167,7 @@ class _Case:
 
     @property
     def status(self) -> TaskStatus:
-        return say.of_attempt(self.task.status, self.binding.attempt)
+        return of_attempt(self.task.status, self.binding.attempt)
 
     @property
     def ended(self) -> bool:
@@ -177,17 +179,16 @@ class _Case:
         if self.task.deleting:
             return StopCause(self.binding.stop_reason or "TaskDeleted", "the Task was deleted")
         if self.binding.stop_reason:
-            return StopCause(self.binding.stop_reason, f"Iris stopped it ({self.binding.stop_reason})")
+            return say.stop_cause(self.binding.stop_reason)
         if self.worker.drain_deadline is not None:
-            return StopCause("WorkerDeleted", f"its worker Pod {self.worker.pod_name} was deleted", lost=True)
+            return StopCause("WorkerDeleted", f"its worker Pod {self.worker.pod_name} was deleted", moves=True)
         return None
 
     def with_sandbox(self, sandbox: Sandbox) -> Decision:
-        if self.ended:
-            return Decision(Remove(sandbox.id, "its Task has ended"))
+        if self.ended or attempt_is_over(self.task):
+            return Decision(Remove(sandbox.id, "its Task has ended" if self.ended else "its attempt is over"))
         if sandbox.state is SandboxState.EXITED:
-            cause = self.cause if self.memory.term_sent is not None or say.was_signalled(sandbox) else None
-            return Decision(Report(say.exited(self.task, sandbox, cause)))
+            return self._exited(sandbox)
         if sandbox.state is SandboxState.CREATED:
             if self.cause is not None or self.memory.failure is not None:
                 return Decision(Remove(sandbox.id, "it never started, and never will"))
@@ -197,15 +198,23 @@ class _Case:
         wanted = say.running(self.task, sandbox, self.now)
         return Decision(Report(wanted)) if self.status.phase is not wanted.phase else _WAIT
 
+    def _exited(self, sandbox: Sandbox) -> Decision:
+        cause = self.cause if self.memory.term_sent is not None or say.was_signalled(sandbox) else None
+        wanted = say.exited(self.task, sandbox, cause)
+        if say.is_move(wanted):
+            # In this order: once it is told, the Task may start elsewhere. A crash in between loses the exit code only.
+            return Decision(Remove(sandbox.id, "its Task goes elsewhere", wanted))
+        return Decision(Report(wanted))
+
     def without_sandbox(self) -> Decision:
-        if self.task.deleting or self.ended:
-            return self._let_go() if self.task.deleting else _WAIT
-        if self.memory.final is not None:
-            return Decision(Report(self.memory.final))  # someone wrote over it
+        if self.task.deleting or self.ended or attempt_is_over(self.task):
+            return self._let_go() if self.task.deleting else _WAIT  # what is over is the operator's to unbind
+        if self.memory.final is not None:  # its sandbox was removed for this, or someone wrote over it
+            return Decision(Report(self.memory.final, verify=say.container(self.task)))
+        if self.cause is not None:
+            return self._stopped(self.cause)
         if self.status.start_time is not None:
             return Decision(Report(say.lost(self.task, self.now), verify=say.container(self.task)))
-        if self.cause is not None:
-            return self._never_started(self.cause)
         if self.memory.failure is not None:
             return Decision(Report(say.not_startable(self.task, self.memory.failure)))
         return self._pull() if not self.memory.image_digest else self._start()
@@ -216,12 +225,11 @@ class _Case:
         held = FINALIZER_TASK in self.task.metadata.finalizers
         return Decision(Release(self.task, say.container(self.task))) if held else _WAIT
 
-    def _never_started(self, cause: StopCause) -> Decision:
+    def _stopped(self, cause: StopCause) -> Decision:
+        """Nothing of it is there, and nothing shall be."""
         if self.memory.pulling is not None:
             return Decision(CancelPull())
-        if cause.lost:
-            return _WAIT  # the operator sees to it when the worker is gone
-        wanted = say.stopped_before_start(self.task, cause, self.now)
+        wanted = (say.moved if cause.moves else say.stopped_unseen)(self.task, cause, self.now)
         return Decision(Report(wanted, verify=say.container(self.task)))
 
     def _pull(self) -> Decision:

@@ -1,4 +1,7 @@
-"""The Tasks' log files on the node: <logs>/<task uid>/<attempt>/output.log, written by the shims."""
+"""The Tasks' log files on the node: <logs>/<task uid>/<attempt>/output.log, written by the shims.
+
+Beside the attempts lies `name`: the Task's name, to ask the API for a Task that has left this node.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from pathlib import Path
 
 _UID = re.compile(r"^[0-9a-zA-Z][0-9a-zA-Z-]{0,62}$")
 _BLOCK = 64 * 1024
+_NAME = "name"
 
 
 def is_uid(text: str) -> bool:
@@ -19,6 +23,21 @@ def is_uid(text: str) -> bool:
 def stored_uids(logs_dir: Path) -> list[str]:
     """Uids that have logs here."""
     return [entry.name for entry in logs_dir.iterdir() if is_uid(entry.name)] if logs_dir.is_dir() else []
+
+
+def name_logs(logs_dir: Path, uid: str, name: str) -> None:
+    """Note whose logs these are. OSError when the disk is full or read-only."""
+    path = logs_dir / uid / _NAME
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(name)
+
+
+def name_of_logs(logs_dir: Path, uid: str) -> str:
+    """The name noted; empty when there is none, or no logs."""
+    try:
+        return (logs_dir / uid / _NAME).read_text() if is_uid(uid) else ""
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
 
 
 def drop_logs(logs_dir: Path, uid: str) -> None:

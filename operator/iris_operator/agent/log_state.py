@@ -26,7 +26,7 @@ def log_state(task: Task | None, sandboxes: tuple[Sandbox, ...], uid: str, attem
     if task is None or task.spec.binding is None:
         return "unknown"
     status, binding = task.status, task.spec.binding
-    over = status.attempt == attempt and status.phase is not None and status.phase.ended
+    over = attempt <= (status.ended_attempt or 0) or (status.attempt == attempt and task.ended)
     started = status.attempt == attempt and status.start_time is not None
     if over or started or binding.attempt != attempt:
         return "ended"

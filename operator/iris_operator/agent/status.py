@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -13,7 +13,8 @@ from iris_operator.api.base import Condition
 from iris_operator.api.names import container_id
 from iris_operator.api.quantity import amount, to_quantity
 from iris_operator.api.task import Task, TaskPhase, TaskStatus
-from iris_operator.plan.conditions import ConditionStatus, set_condition
+from iris_operator.plan.conditions import ConditionStatus, find_condition, set_condition
+from iris_operator.plan.task_retry import MOVES, AttemptEnd, attempt_over, of_attempt
 from iris_operator.plan.text import duration
 from iris_runtimes.protocol import Exit, Sandbox
 
@@ -24,18 +25,23 @@ _MAX_MESSAGE = 1024
 
 @dataclass(frozen=True)
 class StopCause:
-    """Why a Task is stopped. `lost`: its worker goes, which is neither the command's fault nor anyone's wish."""
+    """Why a Task is stopped. `moves`: just this attempt is, the Task is to run elsewhere."""
 
     reason: str
     words: str
-    lost: bool = False
+    moves: bool = False
 
 
-def of_attempt(status: TaskStatus, attempt: int) -> TaskStatus:
-    """The status as far as it is of this attempt; an earlier attempt's facts are dropped, conditions kept."""
-    if status.attempt in (None, attempt):
-        return status
-    return TaskStatus(conditions=status.conditions)
+_WORDS = {
+    "SliceDrained": "its slice is drained",
+    "SliceDeleted": "its slice is deleted",
+    "SliceFailed": "its slice failed",
+}
+
+
+def stop_cause(reason: str) -> StopCause:
+    """Of a binding's stopReason."""
+    return StopCause(reason, _WORDS.get(reason, f"Iris stopped it ({reason})"), reason in MOVES)
 
 
 def container(task: Task) -> str:
@@ -77,20 +83,36 @@ def running(task: Task, sandbox: Sandbox, now: datetime) -> TaskStatus:
 
 
 def exited(task: Task, sandbox: Sandbox, cause: StopCause | None) -> TaskStatus:
-    """Ended: as it was stopped (`cause`), or by itself. The same whenever it is asked for."""
-    assert sandbox.exit is not None
-    phase, reason, message = _verdict(task, sandbox.exit, cause)
-    more = _where(task, sandbox) | {
-        "start_time": facts(sandbox).started_at or task.status.start_time or sandbox.exit.exited_at,
-        "finish_time": sandbox.exit.exited_at,
-        "exit_code": None if sandbox.exit.lost else sandbox.exit.exit_code,
-    }
-    return _end(task, phase, reason, message, more, sandbox.exit.exited_at)
+    """Ended: as it was stopped (`cause`), or by itself. The same whenever it is asked for.
+
+    When that only ends the attempt (`is_move`), it may be written once the sandbox is gone, and not before.
+    """
+    found = sandbox.exit
+    assert found is not None
+    started = facts(sandbox).started_at or task.status.start_time or found.exited_at
+    code = None if found.lost else found.exit_code
+    end = _end_of_attempt(task, found, cause)
+    if end is not None:
+        end = replace(end, exit_code=code, start_time=started, log_path=facts(sandbox).log_path)
+        return attempt_over(task, end)
+    phase, reason, message = _verdict(task, found, cause)
+    more = _where(task, sandbox) | {"start_time": started, "finish_time": found.exited_at, "exit_code": code}
+    return _end(task, phase, reason, message, more, found.exited_at)
+
+
+def is_move(status: TaskStatus) -> bool:
+    """Whether it says that an attempt is over, and the Task is not."""
+    return status.phase is TaskPhase.PENDING and status.attempt is not None and status.attempt == status.ended_attempt
 
 
 def lost(task: Task, now: datetime) -> TaskStatus:
-    """It ran, and its sandbox is gone without a word: never run twice."""
-    return _end(task, TaskPhase.WORKER_LOST, SANDBOX_LOST, _lost_words(task), {"finish_time": now}, now)
+    """It ran, and its sandbox is gone without a word: this attempt is never run again."""
+    return attempt_over(task, AttemptEnd(SANDBOX_LOST, _lost_words(task), now, charged=True))
+
+
+def moved(task: Task, cause: StopCause, now: datetime) -> TaskStatus:
+    """Stopped with nothing of it there, started or not: it runs elsewhere."""
+    return attempt_over(task, AttemptEnd(cause.reason, f"stopped because {cause.words}", now, charged=False))
 
 
 def not_startable(task: Task, failure: StartFailure) -> TaskStatus:
@@ -99,19 +121,33 @@ def not_startable(task: Task, failure: StartFailure) -> TaskStatus:
     return _end(task, TaskPhase.FAILED, failure.reason, failure.message, more, failure.at)
 
 
-def stopped_before_start(task: Task, cause: StopCause, now: datetime) -> TaskStatus:
-    """Stopped while it was bound and not yet running."""
-    message = f"stopped before it started: {cause.words}"
+def stopped_unseen(task: Task, cause: StopCause, now: datetime) -> TaskStatus:
+    """Stopped for good, and nothing of it there: it was bound and not yet running, or its sandbox was lost meanwhile."""
+    started = of_attempt(task.status, _attempt(task)).start_time is not None
+    when = "and nobody saw how it ended" if started else "before it started"
+    message = f"stopped {when}: {cause.words}"
     return _end(task, TaskPhase.KILLED, cause.reason, message, {"finish_time": now}, now)
+
+
+def _end_of_attempt(task: Task, ended: Exit, cause: StopCause | None) -> AttemptEnd | None:
+    """None: what ended is the Task.
+
+    Exit code 0 within the grace period means that the work is done; who wants to be run again exits with another.
+    """
+    if cause is not None and not cause.moves:
+        return None
+    if cause is not None and (ended.lost or ended.exit_code != 0):
+        words = f"stopped because {cause.words}"
+        words += "" if ended.lost else f" ({_exit_words(ended.exit_code)})"
+        return AttemptEnd(cause.reason, words, ended.exited_at, charged=False)
+    return AttemptEnd(SANDBOX_LOST, _lost_words(task), ended.exited_at, charged=True) if ended.lost else None
 
 
 def _verdict(task: Task, ended: Exit, cause: StopCause | None) -> tuple[TaskPhase, str, str]:
     words = _exit_words(ended.exit_code)
-    if ended.lost:
+    if ended.lost:  # while it was stopped for good
         return TaskPhase.WORKER_LOST, SANDBOX_LOST, _lost_words(task)
-    if cause is not None and cause.lost:
-        return TaskPhase.WORKER_LOST, cause.reason, f"stopped because {cause.words} ({words}): not the command's fault"
-    if cause is not None:
+    if cause is not None and not cause.moves:
         return TaskPhase.KILLED, cause.reason, f"stopped because {cause.words} ({words})"
     if ended.oom_killed:
         return TaskPhase.FAILED, "OOMKilled", _oom_words(task, ended)
@@ -178,7 +214,7 @@ def _conditions(
     task: Task, now: datetime, kind: str, status: ConditionStatus, reason: str, message: str
 ) -> list[Condition]:
     return set_condition(
-        of_attempt(task.status, _attempt(task)).conditions,
+        _placed(task, now),
         kind,
         status,
         reason,
@@ -186,6 +222,16 @@ def _conditions(
         generation=task.metadata.generation,
         now=now,
     )
+
+
+def _placed(task: Task, now: datetime) -> list[Condition]:
+    """The conditions so far; what was said while it waited for a place holds no more."""
+    before = of_attempt(task.status, _attempt(task)).conditions
+    scheduled = find_condition(before, "Scheduled")
+    if scheduled is None or scheduled.status == "True":
+        return before
+    where = f"placed on node {_node(task)}"
+    return set_condition(before, "Scheduled", "True", "Assigned", where, generation=task.metadata.generation, now=now)
 
 
 def _attempt(task: Task) -> int:

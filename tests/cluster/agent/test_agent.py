@@ -67,12 +67,28 @@ async def test_a_restart_adopts(node: Node) -> None:
     assert node.runtime.started == [f"task-{uid}-1"]
 
 
+async def test_a_move_is_written_as_the_schema_wants(node: Node) -> None:
+    async with node.agent():
+        uid = await node.bind(command=("sleep", "100"))
+        await node.phase("Running")
+        await node.stop("SliceDrained")
+        status = await node.over(1)
+        assert (status["phase"], status["attempts"][0]["exitCode"]) == ("Pending", 143)
+        assert "startTime" not in status
+        node.write_log(uid, "words\n")
+        await node.unbind()
+        await until(lambda: not node.runtime.sandboxes)
+        found = await node.task()
+        assert found is not None and "binding" not in found["spec"] and "finalizers" not in found["metadata"]
+    assert (node.folder / "logs" / uid / "1" / "output.log").exists()
+
+
 async def test_the_pods_deletion_is_noticed(node: Node) -> None:
     async with node.agent():
         await node.bind(command=("sleep", "100"))
         await node.phase("Running")
         await node.api.delete(PODS, POD, node.namespace)
-    assert (await node.phase("WorkerLost"))["reason"] == "WorkerDeleted"
+    assert (await node.over(1))["reason"] == "WorkerDeleted"
 
 
 async def test_the_lease_is_the_pods(node: Node) -> None:

@@ -89,6 +89,32 @@ class Node:
                     return status
                 await asyncio.sleep(0.005)
 
+    async def over(self, attempt: int = 1, name: str = "t") -> dict[str, Any]:
+        """Wait until that attempt is over; the status."""
+        async with asyncio.timeout(10):
+            while True:
+                found = await self.task(name)
+                status: dict[str, Any] = (found or {}).get("status") or {}
+                if status.get("endedAttempt") == attempt:
+                    return status
+                await asyncio.sleep(0.005)
+
+    async def stop(self, reason: str, name: str = "t") -> None:
+        """As the operator has an attempt stopped."""
+        await self.api.patch(TASKS, name, {"spec": {"binding": {"stopReason": reason}}}, namespace=self.namespace)
+
+    async def unbind(self, name: str = "t") -> None:
+        """As the operator frees a Task whose attempt is over."""
+        patch = {"metadata": {"finalizers": []}, "spec": {"binding": None}}
+        await self.api.patch(TASKS, name, patch, namespace=self.namespace)
+
+    def write_log(self, uid: str, text: str, attempt: int = 1) -> Path:
+        """As a shim does; the folder of the Task's logs."""
+        path = self.folder / "logs" / uid / str(attempt) / "output.log"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return path.parent.parent
+
     async def gone(self, name: str = "t") -> None:
         """Wait until the Task is gone."""
         async with asyncio.timeout(10):

@@ -113,6 +113,6 @@ async def test_a_stop_cancels_a_pull(node: Node, registry: Registry) -> None:
         await node.bind()
         await until(lambda: registry.pulling)
         await node.api.patch(TASKS, "t", {"spec": {"binding": {"stopReason": "SliceDeleted"}}}, namespace="default")
-        status = await node.phase("Killed")
+        status = await node.over(1)
     assert (status["reason"], registry.pulling) == ("SliceDeleted", 0)
     assert "startTime" not in status

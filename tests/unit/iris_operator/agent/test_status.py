@@ -33,7 +33,21 @@ def test_a_lost_exit_is_not_the_commands() -> None:
     found = sandbox(code=255)
     assert found.exit is not None
     told = say.exited(task(), replace(found, exit=replace(found.exit, lost=True)), None)
-    assert (told.phase, told.reason, told.exit_code) == (TaskPhase.WORKER_LOST, "SandboxLost", None)
+    assert (told.phase, told.reason, told.exit_code) == (TaskPhase.PENDING, "SandboxLost", None)
+    assert (told.retries, told.attempts[0].charged, told.attempts[0].exit_code) == (1, True, None)
+
+
+def test_a_move_tells_of_the_attempt_and_not_of_the_next() -> None:
+    told = say.exited(task(), sandbox(code=143), say.stop_cause("SliceDrained"))
+    assert say.is_move(told)
+    assert (told.phase, told.reason, told.retries, told.start_time, told.exit_code) == (
+        TaskPhase.PENDING, "SliceDrained", 0, None, None,
+    )  # fmt: skip
+    (entry,) = told.attempts
+    assert (entry.exit_code, entry.charged, entry.start_time, entry.finish_time) == (143, False, NOW, NOW)
+    assert entry.log_path == "/logs/uid-t/1/output.log"
+    assert entry.message == "stopped because its slice is drained (exit code 143, by SIGTERM)"
+    assert not say.is_move(say.running(task(), sandbox(), NOW))
 
 
 def test_pulling_tells_how_far() -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from iris_operator.ports.kube import PODS, TASKS
-from tests.unit.iris_operator.agent.build import POD
+from iris_operator.ports.kube import TASKS
 from tests.unit.iris_operator.agent.harness import Node, until
 
 
@@ -34,16 +33,15 @@ async def test_what_ignores_sigterm_is_killed_after_its_grace(node: Node) -> Non
     assert node.runtime.signals == [(f"task-{uid}-1", 15), (f"task-{uid}-1", 9)]
 
 
-async def test_a_stop_by_the_operator_is_killed_with_its_reason(node: Node) -> None:
+async def test_a_stop_for_good_is_killed_with_its_reason(node: Node) -> None:
     async with node.agent():
         uid = await node.bind(command=("sleep", "100"))
         await node.phase("Running")
-        patch = {"spec": {"binding": {"stopReason": "SliceDeleted"}}}
-        await node.api.patch(TASKS, "t", patch, namespace="default")
+        await node.stop("Stopped")
         status = await node.phase("Killed")
         await until(lambda: not node.runtime.sandboxes)
         assert await node.task() is not None
-    assert status["reason"] == "SliceDeleted"
+    assert status["reason"] == "Stopped"
     assert status["exitCode"] == 143
     assert node.runtime.signals == [(f"task-{uid}-1", 15)]
 
@@ -55,19 +53,6 @@ async def test_deleted_before_its_start_it_never_runs(node: Node) -> None:
         await node.gone()
     assert not node.runtime.started
     assert node.status_writes() == 0
-
-
-async def test_the_end_of_its_pod_stops_tasks_as_lost(node: Node) -> None:
-    async with node.agent():
-        uid = await node.bind(command=("sleep", "100"))
-        await node.phase("Running")
-        await node.api.delete(PODS, POD, "default")
-    # The agent has ended by now, and has seen to everything before.
-    status = await node.phase("WorkerLost")
-    assert status["reason"] == "WorkerDeleted"
-    assert "not the command's fault" in status["message"]
-    assert node.runtime.signals == [(f"task-{uid}-1", 15)]
-    assert not node.runtime.sandboxes
 
 
 async def test_the_end_of_the_agent_alone_stops_nothing(node: Node) -> None:
