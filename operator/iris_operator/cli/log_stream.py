@@ -21,6 +21,8 @@ OFFSET_HEADER = "Iris-Log-Offset"
 _PATIENCE_SECONDS = 20.0
 _AGAIN_SECONDS = 0.5
 _SETTLE_SECONDS = 0.2
+# A log that is away may come back, with its node's agent; or the Task begins again elsewhere.
+_GONE_SECONDS = 2.0
 _QUIET_SECONDS = 1.0
 
 
@@ -51,14 +53,19 @@ class LogGone(click.ClickException):
 
 @dataclass
 class LogStream:
-    """Writes a Task's log with `write`, and words for the person with `say`. `sent` counts the log's bytes so far."""
+    """Writes a Task's log with `write`, and words for the person with `say`.
+
+    `sent` counts the bytes so far of the log of `attempt` (0: of none yet).
+    """
 
     session: Session
     name: str
     write: Callable[[bytes], None]
     say: Callable[[str], None]
     sent: int = 0
+    attempt: int = 0
     unreachable_since: float | None = None
+    excuse: str = ""
 
     async def print(self, tail: int | None) -> None:
         """What is there now. ClickException when it has not started, or is gone."""
@@ -71,31 +78,65 @@ class LogStream:
         await self._copy_patiently(task, tail, follow=False)
 
     async def follow(self, tail: int | None) -> Task | None:
-        """From its start to its end; the Task as it ended, None when it was deleted meanwhile."""
+        """From its start to its end, through all its attempts; the Task as it ended, None when it was deleted meanwhile.
+
+        LogGone when it has ended, and the log of its last attempt can't be had.
+        """
+        gone: LogGone | None = None
         task = await self._started()
         while task is not None:
             if has_started(task):
-                await self._copy_patiently(task, tail if self.sent == 0 else None, follow=True)
+                tail = self._begin(task, tail)
+                gone = await self._copy_if_there(task, tail, follow=True)
             elif ended(task):
                 return task
             task = await self._newest(task)
             if task is None or ended(task):
                 # Its end may have been told while we were reading: look once more for what came last.
                 if task is not None and has_started(task):
-                    await self._copy_patiently(task, tail if self.sent == 0 else None, follow=False)
+                    tail = self._begin(task, tail)
+                    gone = await self._copy_if_there(task, tail, follow=False)
+                if gone is not None and task is not None:
+                    raise gone
                 return task
-            await asyncio.sleep(_SETTLE_SECONDS)
+            if has_started(task):
+                await asyncio.sleep(_SETTLE_SECONDS if gone is None else _GONE_SECONDS)
+            else:  # that attempt is over
+                gone, task = None, await self._started()
+        return None
+
+    def _begin(self, task: Task, tail: int | None) -> int | None:
+        """Another attempt's log begins at its first byte, and with a word; how much of it is wanted."""
+        assert task.spec.binding is not None
+        before, self.attempt = self.attempt, task.spec.binding.attempt
+        if before in (0, self.attempt):
+            return tail
+        self.say(attempt_line(task))
+        self.sent, self.unreachable_since = 0, None
+        return None
+
+    async def _copy_if_there(self, task: Task, tail: int | None, *, follow: bool) -> LogGone | None:
+        """Copy. What keeps us from it is returned, and said as long as the Task may go on elsewhere."""
+        try:
+            await self._copy_patiently(task, tail if self.sent == 0 else None, follow=follow)
+        except LogGone as gone:
+            if not ended(task) and gone.message != self.excuse:
+                self.say(gone.message)
+            self.excuse = gone.message
+            return gone
+        self.excuse = ""
         return None
 
     async def _started(self) -> Task | None:
-        """Wait until there may be a log, and say meanwhile what it waits for."""
-        await get_task(self.session, self.name)
+        """Wait until there may be a log, and say meanwhile what it waits for. None: deleted after its first attempt."""
+        if not self.attempt:
+            await get_task(self.session, self.name)
         patience = Patience(self.say)
         try:
             async for task in watch_task(self.session, self.name):
-                if task is None:
+                if task is None and not self.attempt:
                     raise click.ClickException(f"Task {self.name} was deleted before it started")
-                if has_started(task) or ended(task):
+                if task is None or has_started(task) or ended(task):
                     return task
                 patience.say(f"waiting for Task {self.name}: {state_line(task)}")
         finally:
@@ -174,7 +215,16 @@ def has_started(task: Task) -> bool:
 
 def ended(task: Task) -> bool:
     """Whether nothing more will happen to it."""
-    return task.status.phase is not None and task.status.phase.ended
+    return task.ended
+
+
+def attempt_line(task: Task) -> str:
+    """Of a Task that runs again: how the attempt before ended, and where it runs now."""
+    binding = task.spec.binding
+    assert binding is not None
+    here = f"attempt {binding.attempt} on node {binding.node_name}"
+    last = next((one for one in task.status.attempts if one.attempt < binding.attempt), None)
+    return f"attempt {last.attempt} lost: {last.reason}: {last.message}; {here}" if last is not None else here
 
 
 def state_line(task: Task) -> str:

@@ -8,8 +8,10 @@ from datetime import datetime
 from typing import Any
 
 from iris_operator.api.base import Condition, Resource
+from iris_operator.api.scalegroup import ScaleGroup
 from iris_operator.api.slice import Slice
 from iris_operator.api.task import Task, TaskPhase
+from iris_operator.cli import group_rows, slice_report
 from iris_operator.plan.text import duration
 
 
@@ -71,12 +73,28 @@ def _task(task: Task, now: datetime) -> Report:
         facts.append(("ran for", duration((end - status.start_time).total_seconds())))
     if status.exit_code is not None:
         facts.append(("exit code", str(status.exit_code)))
+    facts += _attempts(task)
     since = status.finish_time or status.start_time or (binding.bound_at if binding else None)
     return Report(
         "Task", task.metadata.namespace, task.metadata.name,
         "Deleting" if task.deleting and not phase.ended else phase.value, reason, message,
         since or task.metadata.creation_timestamp, facts, status.conditions, _task_advice(task, phase),
     )  # fmt: skip
+
+
+def _attempts(task: Task) -> list[tuple[str, str]]:
+    """The attempts before, newest first, and what they cost."""
+    found = []
+    if task.status.retries:
+        found.append(("retries", f"{task.status.retries} of {task.spec.retry_policy.infrastructure}"))
+    for one in task.status.attempts:
+        ran = "never started"
+        if one.start_time is not None and one.finish_time is not None:
+            ran = f"ran for {duration(max(0.0, (one.finish_time - one.start_time).total_seconds()))}"
+        cost = "" if one.charged else " (costs no retry)"
+        place = f"node {one.node_name} of slice {one.slice_name}"
+        found.append((f"attempt {one.attempt}", f"{place}, {ran}: {one.reason}: {one.message}{cost}"))
+    return found
 
 
 _ADVICE = {
@@ -103,28 +121,20 @@ def _task_advice(task: Task, phase: TaskPhase) -> list[str]:
 def _slice(found: Slice) -> Report:
     status = found.status
     ready = next((one for one in status.conditions if one.type == "Ready"), None)
-    facts = [("instance type", found.spec.instance_type), ("nodes ready", status.nodes_ready or "0")]
-    if status.node_pool_name:
-        facts.append(("node pool", status.node_pool_name))
-    facts.append(("tasks", str(status.tasks)))
-    for node in status.nodes:
-        words = "ready" if node.ready else node.message or "not ready"
-        facts.append((f"rank {node.rank}", f"{node.name or 'no node yet'}: {words}"))
-    advice = []
-    if status.node_pool_name and (ready is None or ready.status != "True"):
-        advice.append(f"kubectl describe nodepool {status.node_pool_name}")
     return Report(
         "Slice", found.metadata.namespace, found.metadata.name,
         status.phase.value if status.phase else "Pending",
         ready.reason if ready is not None else "New",
         status.message or (ready.message if ready is not None else "the operator has not seen it yet: is it running?"),
-        status.phase_since or found.metadata.creation_timestamp, facts, status.conditions, advice,
+        status.phase_since or found.metadata.creation_timestamp, slice_report.facts(found), status.conditions,
+        slice_report.advice(found, ready),
     )  # fmt: skip
 
 
 def _other(found: Resource) -> Report:
     conditions: Sequence[Condition] = getattr(getattr(found, "status", None), "conditions", ())
     ready = next((one for one in conditions if one.type == "Ready"), conditions[0] if conditions else None)
+    group = found if isinstance(found, ScaleGroup) else None
     return Report(
         found.KIND,
         found.metadata.namespace,
@@ -133,6 +143,7 @@ def _other(found: Resource) -> Report:
         ready.reason if ready else "New",
         ready.message if ready else "the operator has not seen it yet: is it running?",
         ready.last_transition_time if ready else found.metadata.creation_timestamp,
-        (),
+        group_rows.facts(group) if group else (),
         conditions,
+        group_rows.advice(group) if group else (),
     )

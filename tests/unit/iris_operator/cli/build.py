@@ -70,10 +70,10 @@ class Api(FakeKube):
     async def say(self, status: dict[str, Any], name: str = "t") -> None:
         await self.patch(TASKS, name, {"status": status}, namespace="default", subresource="status")
 
-    async def worker(self, port: int = 10001) -> None:
+    async def worker(self, name: str = "s-worker-0", port: int = 10001) -> None:
         """Make the worker Pod."""
         containers = [{"name": "agent", "ports": [{"containerPort": port}]}]
-        await self.create(PODS, {"metadata": {"name": "s-worker-0"}, "spec": {"containers": containers}}, "default")
+        await self.create(PODS, {"metadata": {"name": name}, "spec": {"containers": containers}}, "default")
 
 
 def broken() -> UnavailableError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import click
 import pytest
@@ -11,12 +12,12 @@ from iris_operator.cli import log_stream
 from iris_operator.cli.log_stream import LogStream
 from iris_operator.ports.errors import NotFoundError
 from iris_operator.ports.kube import TASKS
-from tests.unit.iris_operator.cli.build import DONE, STARTED, Answer, Api, broken
+from tests.unit.iris_operator.cli.build import BINDING, DONE, STARTED, Answer, Api, broken
 
 
 @pytest.fixture
 def api(monkeypatch: pytest.MonkeyPatch) -> Api:
-    for name in ("_AGAIN_SECONDS", "_SETTLE_SECONDS", "_QUIET_SECONDS"):
+    for name in ("_AGAIN_SECONDS", "_SETTLE_SECONDS", "_QUIET_SECONDS", "_GONE_SECONDS"):
         monkeypatch.setattr(log_stream, name, 0.01)
     return Api()
 
@@ -125,12 +126,89 @@ async def test_a_log_that_is_not_there(api: Api) -> None:
 
 
 async def test_an_agent_that_stays_away(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Said once while the Task may go on elsewhere; an error when it has ended."""
     monkeypatch.setattr(log_stream, "_PATIENCE_SECONDS", 0.05)
     await api.task(STARTED)
     await api.worker()
     api.answers = [broken()]
+    terminal = Terminal(api)
+    following = asyncio.create_task(terminal.stream.follow(None))
+    await asyncio.sleep(0.3)
+    assert [line for line in terminal.said if "kubectl describe pod s-worker-0" in line] == terminal.said[1:]
+    await api.say({**DONE, "phase": "WorkerLost"})
     with pytest.raises(click.ClickException, match="kubectl describe pod s-worker-0"):
-        await Terminal(api).stream.follow(None)
+        await following
+
+
+OVER: dict[str, Any] = {
+    "phase": "Pending", "reason": "SliceDeleted", "message": "attempt 1 is over", "attempt": 1, "endedAttempt": 1,
+    "startTime": None,
+    "attempts": [{"attempt": 1, "reason": "SliceDeleted", "message": "its slice is deleted", "charged": False}],
+}  # fmt: skip
+AGAIN = {**OVER, **STARTED, "attempt": 2, "startTime": "2026-11-21T12:01:00Z"}
+
+
+async def _second_attempt(api: Api) -> None:
+    await api.say(OVER)
+    await asyncio.sleep(0.05)
+    place = {"attempt": 2, "nodeName": "m", "workerPod": "r-worker-0", "workerUid": "v"}
+    await api.patch(TASKS, "t", {"spec": {"binding": place}}, namespace="default")
+    await api.worker("r-worker-0")
+
+
+async def test_following_goes_on_with_the_next_attempt(api: Api) -> None:
+    await api.task(STARTED)
+    await api.worker()
+    api.answers = [Answer(b"one\n")]
+    terminal = Terminal(api)
+    following = asyncio.create_task(terminal.stream.follow(1))
+    await asyncio.sleep(0.05)
+    await api.patch(TASKS, "t", {"spec": {"binding": None}}, namespace="default")
+    await api.say(OVER)
+    await asyncio.sleep(0.1)
+    assert terminal.said == ["waiting for Task t: Pending: SliceDeleted: attempt 1 is over"]
+    terminal.out = b""
+    await api.patch(TASKS, "t", {"spec": {"binding": BINDING}}, namespace="default")
+    await _second_attempt(api)
+    api.asked.clear()
+    api.answers = [Answer(b"two\n"), Answer(offset=4)]
+    await api.say({**AGAIN, **DONE, "attempt": 2})
+    task = await following
+    assert task is not None and task.status.exit_code == 0
+    assert terminal.out == b"two\n"
+    assert terminal.said[-1] == "attempt 1 lost: SliceDeleted: its slice is deleted; attempt 2 on node m"
+    path, first = api.asked[0]
+    assert "r-worker-0:10001" in path and path.endswith("/2")
+    assert "tail" not in first and "sinceBytes" not in first
+
+
+async def test_a_worker_that_went_is_no_end_while_the_task_goes_on(api: Api) -> None:
+    await api.task(STARTED)
+    terminal = Terminal(api)
+    following = asyncio.create_task(terminal.stream.follow(None))
+    await asyncio.sleep(0.1)
+    assert not following.done()
+    assert len(terminal.said) == 1 and "its worker s-worker-0 is gone" in terminal.said[0]
+    await _second_attempt(api)
+    api.answers = [Answer(b"two\n"), Answer(offset=4)]
+    await api.say(AGAIN)
+    await asyncio.sleep(0.1)
+    await api.say({**DONE, "attempt": 2})
+    task = await following
+    assert task is not None and terminal.out == b"two\n"
+    assert terminal.said[-1].endswith("attempt 2 on node m")
+
+
+async def test_deleted_between_two_attempts(api: Api) -> None:
+    await api.task(STARTED)
+    await api.worker()
+    api.answers = [Answer(b"one\n")]
+    following = asyncio.create_task(Terminal(api).stream.follow(None))
+    await asyncio.sleep(0.05)
+    await api.say(OVER)
+    await asyncio.sleep(0.05)
+    await api.delete(TASKS, "t", "default")
+    assert await following is None
 
 
 async def test_deleted_meanwhile(api: Api) -> None:
