@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import click
 
+from iris_operator.cli.groups import groups
 from iris_operator.cli.logs import logs
+from iris_operator.cli.record_trace import record_trace
 from iris_operator.cli.run import run
+from iris_operator.cli.simulate import simulate_command
+from iris_operator.cli.slices import slices
 from iris_operator.cli.status import status
 from iris_operator.cli.why import why
 from iris_operator.version import VERSION
@@ -21,5 +25,5 @@ def main() -> None:
     """
 
 
-for command in (run, logs, status, why):
+for command in (run, logs, status, why, slices, groups, simulate_command, record_trace):
     main.add_command(command)

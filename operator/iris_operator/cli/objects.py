@@ -25,8 +25,14 @@ KINDS: dict[str, tuple[Kind, type[Resource]]] = {
 _ALIASES = {
     "tk": "task",
     "tasks": "task",
+    "sl": "slice",
     "slices": "slice",
+    "sg": "scalegroup",
+    "group": "scalegroup",
+    "groups": "scalegroup",
     "scalegroups": "scalegroup",
+    "ic": "iriscluster",
+    "cluster": "iriscluster",
     "irisclusters": "iriscluster",
 }
 _AGAIN_SECONDS = 1.0
@@ -35,7 +41,8 @@ _AGAIN_SECONDS = 1.0
 async def find(session: Session, text: str) -> list[Resource]:
     """The objects of that name, of the kind given, or of every kind that has one. UsageError when there is none."""
     kind, slash, name = text.partition("/")
-    wanted = [_ALIASES.get(kind.lower(), kind.lower())] if slash else list(KINDS)
+    plain = kind.lower().removesuffix(".iris.dev")  # as kubectl -o name has it
+    wanted = [_ALIASES.get(plain, plain)] if slash else list(KINDS)
     if wanted[0] not in KINDS:
         raise click.UsageError(f"{kind!r} is no kind of Iris: {', '.join(KINDS)}")
     found = await asyncio.gather(*(_get(session, one, name if slash else text) for one in wanted))

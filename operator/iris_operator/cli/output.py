@@ -17,8 +17,13 @@ from rich.text import Text
 from iris_operator.plan.text import duration
 
 _GOOD = {"Succeeded", "Ready", "True"}
-_BAD = {"Failed", "WorkerLost", "Degraded", "Killed"}
+_BAD = {"Failed", "WorkerLost", "Degraded", "Killed", "Blocked"}
 _UNDER_WAY = {"Running", "Building", "Booting", "Initializing", "Deleting"}
+OUTPUT = click.option(
+    "-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", show_default=True
+)
+"""How to print."""
+
 # A pipe has no width; nothing is cut for it.
 _PIPE_WIDTH = 500
 

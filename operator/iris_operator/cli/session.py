@@ -18,6 +18,8 @@ from iris_operator.version import VERSION
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
+_DENIED = " denied request: "
+
 
 @dataclass(frozen=True)
 class Target:
@@ -72,10 +74,17 @@ def explain(error: ApiError) -> str:
     """An API error with what to do about it."""
     if isinstance(error, UnavailableError) and error.status == 0:
         return f"the API server can't be reached ({error.message}). Is the kubeconfig's cluster up?"
+    if isinstance(error, (ForbiddenError, InvalidError)) and _DENIED in error.message:
+        return error.message.rpartition(_DENIED)[2]  # a policy's own words say what to do
     if isinstance(error, ForbiddenError):
         return f"not allowed: {error.message}. Ask for the rights, or use another --context"
-    if isinstance(error, NotFoundError) and "could not find the requested resource" in error.message:
+    if missing_kinds(error):
         return "this cluster does not know Iris' kinds: is the chart installed? (helm install iris charts/iris)"
     if isinstance(error, InvalidError):
         return f"the API server refuses it: {error.message}"
     return str(error)
+
+
+def missing_kinds(error: ApiError) -> bool:
+    """Whether it is not the object that is missing but its whole kind."""
+    return isinstance(error, NotFoundError) and "could not find the requested resource" in error.message

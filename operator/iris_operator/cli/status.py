@@ -11,14 +11,10 @@ from iris_operator.api.base import Resource
 from iris_operator.api.slice import Slice
 from iris_operator.api.task import Task
 from iris_operator.cli.objects import find
-from iris_operator.cli.output import age, console, print_data, table
+from iris_operator.cli.output import OUTPUT, age, console, print_data, table
 from iris_operator.cli.report import Report, report
 from iris_operator.cli.session import Session, Target, run_async, session, target_options
 from iris_operator.ports.kube import SLICES, TASKS
-
-OUTPUT = click.option(
-    "-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", show_default=True
-)
 
 
 @click.command()

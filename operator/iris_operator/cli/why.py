@@ -11,10 +11,9 @@ from rich.text import Text
 from iris_operator.api.base import Resource
 from iris_operator.api.task import Task
 from iris_operator.cli.objects import find
-from iris_operator.cli.output import age, console, phase_text, print_data, table
+from iris_operator.cli.output import OUTPUT, age, console, phase_text, print_data, table
 from iris_operator.cli.report import Report, report
 from iris_operator.cli.session import Session, Target, run_async, session, target_options
-from iris_operator.cli.status import OUTPUT
 from iris_operator.ports.errors import NotFoundError
 from iris_operator.ports.kube import SLICES
 
