@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import platform
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ HERE = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Release:
-    """An upstream download: the program itself, or an archive with it as `member`."""
+    """An upstream download for this machine: the program itself, or an archive with it as `member`."""
 
     url: str
     sha256: str
@@ -56,18 +57,33 @@ class Catalogue:
         return f"kubernetes-{main}-{digest.hexdigest()[:8]}"
 
 
-def load(path: Path = HERE / "catalogue.yaml", modules: Path = HERE / "gomod") -> Catalogue:
-    """The catalogue of this package, or another one for a test."""
+def architecture() -> str:
+    """This machine's, as Go names it; the kernel's name where there is no release."""
+    machine = platform.machine()
+    return {"x86_64": "amd64", "aarch64": "arm64"}.get(machine, machine)
+
+
+def load(path: Path = HERE / "catalogue.yaml", modules: Path = HERE / "gomod", arch: str = "") -> Catalogue:
+    """The catalogue of this package, or another one for a test; for this machine, or another architecture."""
     entries: dict[str, dict[str, Any]] = yaml.safe_load(path.read_text())
-    return Catalogue(tuple(_binary(name, entry) for name, entry in entries.items()), modules)
+    arch = arch or architecture()
+    return Catalogue(tuple(_binary(name, entry, arch) for name, entry in entries.items()), modules)
 
 
-def _binary(name: str, entry: dict[str, Any]) -> Binary:
-    release = entry.get("release")
+def _binary(name: str, entry: dict[str, Any], arch: str) -> Binary:
     return Binary(
         name=name,
         version=str(entry["version"]),
         package=str(entry["package"]),
         module=str(entry.get("module", "")),
-        release=Release(**release) if release else None,
+        release=_release(entry.get("release", {}), arch),
     )
+
+
+def _release(entry: dict[str, Any], arch: str) -> Release | None:
+    """None where it has no checksum for the architecture."""
+    checksum = entry.get("sha256", {}).get(arch)
+    if checksum is None:
+        return None
+    url, member = (str(entry.get(key, "")).replace("{arch}", arch) for key in ("url", "member"))
+    return Release(url, str(checksum), member)

@@ -118,3 +118,26 @@ def test_the_catalogue_is_whole() -> None:
         assert not binary.module or (found.modules / binary.module / "go.sum").exists()
         assert binary.release is None or len(binary.release.sha256) == 64
     assert found.key.startswith("kubernetes-v1.")
+
+
+@pytest.mark.parametrize("arch", ["amd64", "arm64"])
+def test_releases_are_those_of_the_architecture(arch: str) -> None:
+    other = {"amd64": "arm64", "arm64": "amd64"}[arch]
+    releases = {each.name: each.release for each in catalogue.load(arch=arch).binaries if each.release}
+    assert {"etcd", "kubelet", "kubectl", "helm"} <= releases.keys()
+    for release in releases.values():
+        assert arch in release.url
+        assert not {"{", other} & {*release.url.split("-"), *release.url.split("/"), *release.member}
+    assert releases["etcd"].member == f"etcd-v3.6.8-linux-{arch}/etcd"
+
+
+def test_each_architecture_has_its_own_checksums() -> None:
+    found = [
+        {each.release.sha256 for each in catalogue.load(arch=arch).binaries if each.release}
+        for arch in ("amd64", "arm64")
+    ]
+    assert found[0].isdisjoint(found[1])
+
+
+def test_without_a_checksum_for_the_architecture_it_is_built() -> None:
+    assert all(each.release is None for each in catalogue.load(arch="riscv64").binaries)
