@@ -1,0 +1,58 @@
+"""What one node of a ScaleGroup's next slice offers to Tasks: as stated, as learned, and for GPUs as ordered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from iris_operator.api.names import GPU_RESOURCE, RDMA_RESOURCE
+from iris_operator.api.quantity import Amounts, amounts, to_quantities
+from iris_operator.api.scalegroup import ScaleGroup
+from iris_operator.api.slice import SliceTemplateSpec
+from iris_operator.plan.ledger import Slot
+
+PLENTY = 2**62
+"""Of a resource that nobody knows about yet: whatever is asked for is taken to fit."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeCapacity:
+    """`known`: amounts in own units. `complete`: what isn't among them isn't there, rather than unknown."""
+
+    known: Amounts
+    complete: bool
+
+    def of(self, name: str) -> int:
+        """How much there is of a resource; PLENTY when unknown."""
+        return self.known.get(name, 0 if self.complete else PLENTY)
+
+
+def ordered_capacity(template: SliceTemplateSpec) -> NodeCapacity:
+    """What is known of a node before one was seen: its GPUs, and that it has no InfiniBand unless ordered."""
+    known = {GPU_RESOURCE: template.gpus_per_node}
+    if not template.infiniband:
+        known[RDMA_RESOURCE] = 0
+    return NodeCapacity(known, False)
+
+
+def group_capacity(group: ScaleGroup, learned: Amounts) -> NodeCapacity:
+    """spec.nodeResources over what was learned over what was ordered."""
+    ordered = ordered_capacity(group.spec.template.spec).known
+    return NodeCapacity({**ordered, **learned, **amounts(group.spec.node_resources)}, bool(learned))
+
+
+def learn(before: Amounts, slots: Iterable[Slot], *, forget: bool) -> dict[str, int]:
+    """The least of each resource over Ready nodes of the present template; without any, what was learned before.
+
+    `forget`: what was learned may be another template's.
+    """
+    kinds = {id(slot.capacity): slot.capacity for slot in slots}
+    if not kinds:
+        return {} if forget else dict(before)
+    names = sorted({name for kind in kinds.values() for name in kind})
+    return {name: min(kind.get(name, 0) for kind in kinds.values()) for name in names}
+
+
+def learned_text(learned: Amounts) -> dict[str, str]:
+    """As status.nodeResources holds it."""
+    return to_quantities(learned)
