@@ -26,7 +26,7 @@ from iris_devcluster.sweep import sweep
 SYSTEM_NODE = NodeSpec(name="system-0", labels={"node-role.kubernetes.io/system": ""})
 """Carries what is no rented capacity: the operator and other Deployments."""
 
-_READY_TIMEOUT_SECONDS = 90.0
+_READY_TIMEOUT_SECONDS = 240.0
 
 
 def up(root: Path, name: str, progress: Progress) -> Cluster:
@@ -109,7 +109,7 @@ def _power_nodes(cluster: Cluster) -> None:
 
 
 def wait_ready(cluster: Cluster, name: str, step: Step) -> None:
-    """Wait until the node is Ready; raises DevclusterError after 90 s."""
+    """Wait until the node is Ready; raises DevclusterError after four minutes."""
 
     def ready() -> bool:
         return node_is_ready(cluster, name)
@@ -126,7 +126,7 @@ def node_is_ready(cluster: Cluster, name: str) -> bool:
 
 
 def wait_until(done: Callable[[], bool], what: str, step: Step, hint: Callable[[], str]) -> None:
-    """Poll until `done`; raises DevclusterError with the hint after 90 s."""
+    """Poll until `done`; raises DevclusterError with the hint after four minutes."""
     began = time.monotonic()
     while not done():
         waited = time.monotonic() - began

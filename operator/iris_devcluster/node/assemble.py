@@ -36,6 +36,10 @@ _SYSCTLS = {
 }
 
 
+# A control plane that is started anew answers at the old address but knows no connection: seconds, not upstream's 45.
+_STALE_CONNECTIONS = {"HTTP2_READ_IDLE_TIMEOUT_SECONDS": "4", "HTTP2_PING_TIMEOUT_SECONDS": "2"}
+
+
 def description(identity: Identity, pki: Pki, record: NodeRecord, directory: Path) -> Description:
     """The machine of a node; makes the directories it needs."""
     own = {inside: directory / folder for inside, folder in _BINDS.items()}
@@ -83,7 +87,7 @@ def _files(identity: Identity, pki: Pki, record: NodeRecord, directory: Path) ->
 
 def programs(identity: Identity, record: NodeRecord, binaries: Path, path: str) -> list[Process]:
     """What runs on the node; `path` is PATH there, in front of which the binaries' folder goes."""
-    env = {"PATH": f"{binaries}:{path}"}
+    env = {"PATH": f"{binaries}:{path}", **_STALE_CONNECTIONS}
     ctr = f"{shlex.quote(str(binaries / 'ctr'))} -a {files.CONTAINERD_SOCKET} -n k8s.io images import"
     load = f'for each in /run/iris/images/*.tar; do {ctr} "$each" || exit 1; done; touch {_IMPORTED}'
     return [

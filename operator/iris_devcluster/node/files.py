@@ -21,7 +21,7 @@ CA_CERTIFICATE = "/etc/kubernetes/pki/ca.crt"
 PROXY_CONFIG = "/etc/kubernetes/kube-proxy.yaml"
 PROXY_KUBECONFIG = "/etc/kubernetes/kube-proxy.kubeconfig"
 
-LEASE_SECONDS = 20
+LEASE_SECONDS = 10
 """The kubelet renews four times as often; must stay below the control plane's node-monitor grace plus one period."""
 
 _OOM_SCORE = -999

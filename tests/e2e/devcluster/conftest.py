@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -29,15 +30,37 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         lifecycle.down(root, "shared", Progress())
 
 
-@pytest.fixture
-def own_root(tmp_path: Path) -> Iterator[Path]:
-    """A root directory whose cluster, if any, named `own`, ends with the test."""
-    root = tmp_path / "root"
+@pytest.fixture(scope="module")
+def own_root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Where a module's own cluster, named `own`, is, if any; it ends with the module at the latest."""
+    root = tmp_path_factory.mktemp("own") / "root"
     yield root
     lifecycle.down(root, "own", Progress())
 
 
 @pytest.fixture
 def own_cluster(own_root: Path) -> Callable[[], Cluster]:
-    """Brings up the test's own cluster; again, it repairs it."""
+    """Brings up the module's own cluster; what runs already stays, what died is repaired.
+
+    So a test that leaves it whole saves the next one a start: it takes away its nodes, and its Pods have names that
+    no other test gives.
+    """
     return lambda: lifecycle.up(own_root, "own", Progress())
+
+
+@pytest.fixture
+def empty_root(own_root: Path) -> Path:
+    """own_root, with no cluster in it."""
+    lifecycle.down(own_root, "own", Progress())
+    return own_root
+
+
+@pytest.fixture(scope="module")
+def other_cluster() -> Iterator[Cluster]:
+    """A second one, below /var, of which machines have their own; a space in its name."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="iris devcluster ") as folder:
+        root = Path(folder) / "root"
+        try:
+            yield lifecycle.up(root, "own", Progress())
+        finally:
+            lifecycle.down(root, "own", Progress())
