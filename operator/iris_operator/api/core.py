@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any, ClassVar
 
 from pydantic import Field
 
-from iris_operator.api.base import MicroTime, Model, Resource
+from iris_operator.api.base import MicroTime, Model, Resource, Time
 
 
 class CoreCondition(Model):
@@ -16,6 +17,7 @@ class CoreCondition(Model):
     status: str
     reason: str = ""
     message: str = ""
+    last_transition_time: Time | None = None
 
 
 class NodeSpec(Model):
@@ -27,6 +29,7 @@ class NodeSpec(Model):
 class NodeStatus(Model):
     """corev1.NodeStatus."""
 
+    capacity: dict[str, str] = Field(default_factory=dict)
     allocatable: dict[str, str] = Field(default_factory=dict)
     conditions: list[CoreCondition] = Field(default_factory=list)
 
@@ -44,6 +47,14 @@ class Node(Resource):
     def ready(self) -> bool:
         """Whether its kubelet says Ready."""
         return any(one.type == "Ready" and one.status == "True" for one in self.status.conditions)
+
+    @property
+    def ready_since(self) -> datetime | None:
+        """Since when its kubelet says Ready; None while it doesn't, or where nobody wrote when."""
+        for one in self.status.conditions:
+            if one.type == "Ready" and one.status == "True":
+                return one.last_transition_time
+        return None
 
     @property
     def why_not_ready(self) -> str:

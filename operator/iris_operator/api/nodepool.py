@@ -18,6 +18,7 @@ class NodePoolSpec(Model):
     instance_type: str = ""
     compute_class: str = "default"
     target_nodes: int = 0
+    target_racks: int = 0
 
 
 class NodePoolStatus(Model):

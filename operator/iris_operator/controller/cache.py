@@ -62,6 +62,9 @@ class Cache:
         self.leases: dict[str, Lease] = {}
         # Indices that keep a pass from walking all Tasks ever run.
         self._open_tasks: defaultdict[str, dict[str, Task]] = defaultdict(dict)
+        self._tasks_of: defaultdict[str, dict[str, Task]] = defaultdict(dict)  # open ones, by the slice bound to
+        self._bound_to: dict[str, str] = {}  # open Task -> the key in _tasks_of
+        self._slice_of: dict[str, str] = {}  # slice id -> key
         self._nodes_of: defaultdict[str, set[str]] = defaultdict(set)
         self._workers_of: defaultdict[str, set[str]] = defaultdict(set)
         # The answer to our own write may come after the watch told of the object's end: it must not bring it back.
@@ -126,7 +129,16 @@ class Cache:
             pods={self.pods[key].metadata.name: self.pods[key] for key in sorted(workers)},
             leases={self.leases[key].metadata.name: self.leases[key] for key in sorted(workers) if key in self.leases},
             tasks=tuple(self.tasks_on(namespace, name)),
+            boots=self._boots(owner),
         )
+
+    def slice_by_id(self, identity: str) -> str:
+        """Key of the Slice that a label iris-slice-id names; empty when there is none."""
+        return self._slice_of.get(identity, "")
+
+    def _boots(self, owner: Slice) -> tuple[int, ...]:
+        group = self.groups.get(f"{owner.metadata.namespace}/{owner.spec.scale_group_name}")
+        return tuple(boot.seconds for boot in group.status.recent_boots) if group else ()
 
     def placement_view(self, namespace: str) -> PlacementView:
         """What placement looks at."""
@@ -143,9 +155,7 @@ class Cache:
 
     def tasks_on(self, namespace: str, slice_name: str) -> Iterable[Task]:
         """Tasks bound to a slice that have not ended."""
-        for task in self._open_tasks[namespace].values():
-            if task.spec.binding is not None and task.spec.binding.slice_name == slice_name:
-                yield task
+        return self._tasks_of[f"{namespace}/{slice_name}"].values()
 
     def cluster_of(self, namespace: str, name: str) -> IrisCluster | NoCluster:
         """The IrisCluster whose settings apply."""
@@ -164,14 +174,30 @@ class Cache:
                 self._open_tasks[found.metadata.namespace].pop(found.key, None)
             else:
                 self._open_tasks[found.metadata.namespace][found.key] = found
+            self._index_binding(found, ended)
+        elif isinstance(found, Slice):
+            self._slice_of[slice_id(found.metadata.namespace, found.metadata.name)] = found.key
         elif isinstance(found, Node) and LABEL_SLICE_ID in found.metadata.labels:
             self._nodes_of[found.metadata.labels[LABEL_SLICE_ID]].add(found.key)
         elif isinstance(found, Pod) and LABEL_SLICE in found.metadata.labels:
             self._workers_of[f"{found.metadata.namespace}/{found.metadata.labels[LABEL_SLICE]}"].add(found.key)
 
+    def _index_binding(self, task: Task, ended: bool) -> None:
+        binding = task.spec.binding
+        slice_key = f"{task.metadata.namespace}/{binding.slice_name}" if binding and not ended else ""
+        before = self._bound_to.pop(task.key, "")
+        if before and before != slice_key:
+            self._tasks_of[before].pop(task.key, None)
+        if slice_key:
+            self._bound_to[task.key] = slice_key
+            self._tasks_of[slice_key][task.key] = task
+
     def _unindex(self, found: Resource) -> None:
         if isinstance(found, Task):
             self._open_tasks[found.metadata.namespace].pop(found.key, None)
+            self._index_binding(found, ended=True)
+        elif isinstance(found, Slice):
+            self._slice_of.pop(slice_id(found.metadata.namespace, found.metadata.name), None)
         elif isinstance(found, Node):
             self._nodes_of[found.metadata.labels.get(LABEL_SLICE_ID, "")].discard(found.key)
         elif isinstance(found, Pod):

@@ -10,12 +10,13 @@ from collections.abc import Awaitable, Callable
 from iris_operator.controller.cache import MODELS
 from iris_operator.controller.handlers.clusters import ClusterReconciler
 from iris_operator.controller.handlers.groups import GroupReconciler
+from iris_operator.controller.handlers.orphans import OrphanReconciler
 from iris_operator.controller.handlers.placement import PlacementReconciler
 from iris_operator.controller.handlers.slices import SliceReconciler
 from iris_operator.controller.handlers.tasks import TaskReconciler
 from iris_operator.controller.handlers.workers import WorkerReconciler
 from iris_operator.controller.memo import Controller
-from iris_operator.controller.routing import CLUSTER, GROUP, PLACE, SLICE, TASK, WORKER
+from iris_operator.controller.routing import CLUSTER, GROUP, ORPHANS, PLACE, SLICE, TASK, WORKER
 from iris_operator.controller.workqueue import Key
 from iris_operator.ports.errors import ApiError, ConflictError, NotFoundError
 from iris_operator.ports.kube import LEASES, NODES, PODS, Kind
@@ -46,6 +47,7 @@ class Engine:
             GROUP: GroupReconciler(controller).reconcile,
             CLUSTER: ClusterReconciler(controller).reconcile,
             PLACE: PlacementReconciler(controller).reconcile,
+            ORPHANS: OrphanReconciler(controller).reconcile,
         }
 
     async def run(self) -> None:
@@ -93,6 +95,7 @@ class Engine:
         """Whatever was missed so far, nothing waits for longer than until here."""
         cache, queue = self._controller.cache, self._controller.queue
         keys = [Key(SLICE, name) for name in cache.slices] + [Key(GROUP, name) for name in cache.groups]
+        keys.append(Key(ORPHANS, ""))
         keys += [Key(WORKER, name) for name, pod in cache.pods.items() if pod.deleting]
         for namespace in self._controller.namespaces:
             keys += [Key(kind, namespace) for kind in (PLACE, CLUSTER)]

@@ -6,20 +6,31 @@ from collections.abc import Iterator
 
 from iris_operator.api.base import Resource
 from iris_operator.api.core import Lease, Node, Pod
-from iris_operator.api.names import ANNOTATION_AGENT_PROBLEM, ANNOTATION_SLICE, LABEL_SLICE, LABEL_SLICE_ID, slice_id
+from iris_operator.api.names import (
+    ANNOTATION_AGENT_PROBLEM,
+    ANNOTATION_ORPHANED_SINCE,
+    ANNOTATION_SLICE,
+    GPU_RESOURCE,
+    LABEL_SLICE,
+    LABEL_SLICE_ID,
+    RDMA_RESOURCE,
+)
 from iris_operator.api.nodepool import NodePool
 from iris_operator.api.slice import Slice
 from iris_operator.api.task import Task
 from iris_operator.controller.cache import Cache
 from iris_operator.controller.workqueue import Key
+from iris_operator.plan.node_pool_state import is_ours
 from iris_operator.ports.kube import IRIS_CLUSTERS, SCALE_GROUPS, Kind
 
 SLICE, TASK, GROUP, CLUSTER, PLACE = "slice", "task", "group", "cluster", "place"
-WORKER = "worker"
+WORKER, ORPHANS = "worker", "orphans"
 
 # Counts on a Slice and an IrisCluster follow many Tasks: one write for all changes of so long.
 _SLICE_COUNTS_SECONDS = 1.0
 _CLUSTER_COUNTS_SECONDS = 3.0
+# A vendor, a kubelet and a scheduler tell of each small step: what is no news for the phase waits for the next that is.
+_SMALL_STEPS_SECONDS = 1.0
 
 Routed = tuple[Key, float]
 
@@ -30,14 +41,13 @@ def route(kind: Kind, found: Resource, before: Resource | None, cache: Cache) ->
     if isinstance(found, Task):
         yield from _route_task(found, before)
     elif isinstance(found, Slice):
-        yield from _route_slice(found)
+        yield from _route_slice(found, cache)
     elif isinstance(found, NodePool):
-        if ANNOTATION_SLICE in found.metadata.annotations:
-            yield Key(SLICE, found.metadata.annotations[ANNOTATION_SLICE]), 0
+        yield from _route_pool(found, before, cache)
     elif isinstance(found, Node):
         yield from _route_node(found, before, cache)
     elif isinstance(found, Pod):
-        yield from _route_pod(found, cache)
+        yield from _route_pod(found, before, cache)
     elif isinstance(found, Lease):
         owner = found.metadata.labels.get(LABEL_SLICE)
         if owner and _lease_changed(found, before):
@@ -48,8 +58,10 @@ def route(kind: Kind, found: Resource, before: Resource | None, cache: Cache) ->
         yield from _route_cluster(found, before, cache)
 
 
-def _route_slice(found: Slice) -> Iterator[Routed]:
+def _route_slice(found: Slice, cache: Cache) -> Iterator[Routed]:
     namespace = found.metadata.namespace
+    if cache.slices.get(found.key) is None and found.status.node_pool_name:
+        yield Key(ORPHANS, ""), _SMALL_STEPS_SECONDS
     yield Key(SLICE, found.key), 0
     yield Key(PLACE, namespace), 0
     yield Key(CLUSTER, namespace), _CLUSTER_COUNTS_SECONDS / 6
@@ -85,16 +97,41 @@ def _route_node(node: Node, before: Resource | None, cache: Cache) -> Iterator[R
                 yield Key(WORKER, pod.key), 0
     elif isinstance(before, Node) and before.status == node.status and before.spec == node.spec:
         return
-    for owner in cache.slices.values():
-        if slice_id(owner.metadata.namespace, owner.metadata.name) == identity:
-            yield Key(SLICE, owner.key), 0
+    owner = cache.slice_by_id(identity)
+    if owner:
+        here = cache.nodes.get(node.key) is not None
+        small = here and isinstance(before, Node) and _node_stage(before) == _node_stage(node)
+        yield Key(SLICE, owner), _SMALL_STEPS_SECONDS if small else 0
 
 
-def _route_pod(pod: Pod, cache: Cache) -> Iterator[Routed]:
+def _node_stage(node: Node) -> tuple[object, ...]:
+    devices = (node.status.allocatable.get(name) for name in (GPU_RESOURCE, RDMA_RESOURCE))
+    return node.ready, node.deleting, *devices
+
+
+def _route_pool(pool: NodePool, before: Resource | None, cache: Cache) -> Iterator[Routed]:
+    owner = pool.metadata.annotations.get(ANNOTATION_SLICE)
+    if not owner:
+        return
+    here = cache.node_pools.get(pool.key) is not None
+    small = here and isinstance(before, NodePool) and not pool.deleting and not _refused(pool) and not _refused(before)
+    yield Key(SLICE, owner), _SMALL_STEPS_SECONDS if small else 0
+    found = cache.slices.get(owner)
+    if here and (found is None or not is_ours(pool, found) or ANNOTATION_ORPHANED_SINCE in pool.metadata.annotations):
+        yield Key(ORPHANS, ""), 0
+
+
+def _refused(pool: NodePool) -> bool:
+    return any(one.status == "False" and one.type != "AtTarget" for one in pool.status.conditions)
+
+
+def _route_pod(pod: Pod, before: Resource | None, cache: Cache) -> Iterator[Routed]:
     owner = pod.metadata.labels.get(LABEL_SLICE)
     if not owner:
         return
-    yield Key(SLICE, f"{pod.metadata.namespace}/{owner}"), 0
+    here = cache.pods.get(pod.key) is not None
+    small = here and isinstance(before, Pod) and _pod_stage(before) == _pod_stage(pod)
+    yield Key(SLICE, f"{pod.metadata.namespace}/{owner}"), _SMALL_STEPS_SECONDS if small else 0
     if pod.deleting:
         yield Key(WORKER, pod.key), 0
     if cache.pods.get(pod.key) is None:  # gone: its Tasks are lost
@@ -102,6 +139,10 @@ def _route_pod(pod: Pod, cache: Cache) -> Iterator[Routed]:
             binding = task.spec.binding
             if binding is not None and binding.worker_uid == pod.metadata.uid:
                 yield Key(TASK, task.key), 0
+
+
+def _pod_stage(pod: Pod) -> tuple[object, ...]:
+    return pod.ready, pod.ended, pod.deleting
 
 
 def _lease_changed(found: Lease, before: Resource | None) -> bool:

@@ -44,7 +44,8 @@ def node_pool(owner: Slice) -> dict[str, Any]:
         "spec": {
             "computeClass": spec.compute_class,
             "instanceType": spec.instance_type,
-            "targetNodes": spec.node_count,
+            # exactly one of the two; a rack has 18 nodes, and nodeCount says how many that makes
+            **({"targetRacks": spec.racks} if spec.racks else {"targetNodes": spec.node_count}),
             "autoscaling": False,
             "nodeLabels": {**spec.node_labels, **gpu_class, **labels},
         },

@@ -1,38 +1,30 @@
-"""Giving a slice back: stop its Tasks, end its workers, delete its NodePool, and only then let the Slice go."""
+"""A Slice with a deletionTimestamp, and one that failed: their nodes are given back; the first goes then, the second stays."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
-from iris_operator.api.core import Pod
+from iris_operator.api.base import Condition
 from iris_operator.api.names import FINALIZER_SLICE
 from iris_operator.api.slice import SlicePhase
-from iris_operator.plan.actions import DeleteNodePool, DeleteWorker, Note, RemoveFinalizer, SliceAction, StopTask
-from iris_operator.plan.conditions import set_condition
-from iris_operator.plan.node_pool_state import is_ours
-from iris_operator.plan.slice_lifecycle import READY, SlicePlan
+from iris_operator.plan.actions import Note, RemoveFinalizer, SliceAction
+from iris_operator.plan.conditions import find_condition, set_condition
+from iris_operator.plan.give_back import Step, give_back
+from iris_operator.plan.slice_plan import DELETED, READY, SlicePlan
 from iris_operator.plan.snapshot import SliceView
-from iris_operator.plan.text import count, names_text
 
-# Beyond its own grace period, how long a Task or a Pod may take to be reported gone before we stop waiting for it.
-_SLACK_SECONDS = 30
-STOP_REASON = "SliceDeleted"
-
-
-@dataclass(frozen=True)
-class _Step:
-    actions: tuple[SliceAction, ...]
-    reason: str
-    message: str
-    recheck_seconds: float | None = None
+STOP_DELETED = "SliceDeleted"
+STOP_FAILED = "SliceFailed"
 
 
 def plan_deletion(view: SliceView, now: datetime) -> SlicePlan:
-    """The plan of a Slice with a deletionTimestamp."""
-    step = _next_step(view, now)
+    """The plan of a Slice with a deletionTimestamp. Nothing launched yet: it goes at once."""
+    step = give_back(view, view.slice.metadata.deletion_timestamp or now, STOP_DELETED, now)
+    held = FINALIZER_SLICE in view.slice.metadata.finalizers
+    actions: tuple[SliceAction, ...] = (RemoveFinalizer(),) if step.gone and held else step.actions
     before = view.slice.status
     first = before.phase is not SlicePhase.DELETING
+    generation = view.slice.metadata.generation
     status = before.model_copy(
         update={
             "phase": SlicePhase.DELETING,
@@ -40,81 +32,60 @@ def plan_deletion(view: SliceView, now: datetime) -> SlicePlan:
             "message": step.message,
             "tasks": len(view.tasks),
             "idle_since": None,
-            "observed_generation": view.slice.metadata.generation,
+            "observed_generation": generation,
             "conditions": set_condition(
-                before.conditions,
+                _with_deleted(view, step, now),
                 READY,
                 "False",
                 step.reason,
                 step.message,
-                generation=view.slice.metadata.generation,
+                generation=generation,
                 now=now,
             ),
         }
     )
-    notes = (Note("Normal", "Deleting", step.message),) if first else ()
-    return SlicePlan(step.actions, status, notes, step.recheck_seconds)
+    begun = (Note("Normal", "Deleting", step.message),) if first else ()
+    return SlicePlan(actions, status, (*begun, *_warnings(view, step)), step.recheck_seconds)
 
 
-def _next_step(view: SliceView, now: datetime) -> _Step:
-    stopping = _stop_tasks(view, now)
-    if stopping is not None:
-        return stopping
-    pool = view.node_pool if view.node_pool is not None and is_ours(view.node_pool, view.slice) else None
-    if view.pods:
-        ending = _end_workers(view, now, pool_gone=pool is None)
-        if ending is not None:
-            return ending
-    if pool is not None:
-        left = count(pool.status.current_nodes, "node")
-        actions = () if pool.deleting else (DeleteNodePool(pool),)
-        return _Step(actions, "DeletingNodePool", f"waits until NodePool {pool.metadata.name} is gone ({left} left)")
-    if FINALIZER_SLICE in view.slice.metadata.finalizers:
-        return _Step((RemoveFinalizer(),), "Deleted", "nothing is left of it")
-    return _Step((), "Deleted", "nothing is left of it")
+def plan_failed(view: SliceView, now: datetime) -> SlicePlan:
+    """Failed is final: its Tasks are moved, its nodes given back, the reason stays."""
+    before = view.slice.status
+    step = give_back(view, before.phase_since or now, STOP_FAILED, now)
+    status = before.model_copy(
+        update={
+            "nodes": before.nodes if view.pods else [],
+            "nodes_ready": f"0/{view.slice.spec.node_count}",
+            "node_pool_name": "" if step.gone else before.node_pool_name,
+            "tasks": len(view.tasks),
+            "idle_since": None,
+            "observed_generation": view.slice.metadata.generation,
+            "conditions": _with_deleted(view, step, now),
+        }
+    )
+    return SlicePlan(step.actions, status, _warnings(view, step), step.recheck_seconds)
 
 
-def _stop_tasks(view: SliceView, now: datetime) -> _Step | None:
-    """Wait for Tasks that a worker still runs, each as long as its grace period allows."""
-    since = view.slice.metadata.deletion_timestamp or now
-    waiting: list[tuple[float, StopTask]] = []
-    for task in view.tasks:
-        binding = task.spec.binding
-        pod = view.pods.get(binding.worker_pod) if binding else None
-        if binding is None or pod is None or pod.metadata.uid != binding.worker_uid:
-            continue
-        deadline = since + timedelta(seconds=task.spec.termination_grace_period_seconds + _SLACK_SECONDS)
-        left = (deadline - now).total_seconds()
-        if left > 0:
-            waiting.append((left, StopTask(task, STOP_REASON)))
-    if not waiting:
-        return None
-    told = tuple(one for _, one in waiting if one.task.spec.binding and not one.task.spec.binding.stop_reason)
-    names = names_text(sorted(one.task.metadata.name for _, one in waiting))
-    message = f"waits for {count(len(waiting), 'Task')} to stop: {names}"
-    return _Step(told, "StoppingTasks", message, min(left for left, _ in waiting) + 0.5)
+def _with_deleted(view: SliceView, step: Step, now: datetime) -> list[Condition]:
+    """The conditions with Deleted once the NodePool's turn has come; its transition time is since when it is asked."""
+    conditions = view.slice.status.conditions
+    if not step.pool and not step.gone:
+        return list(conditions)
+    return set_condition(
+        conditions,
+        DELETED,
+        "True" if step.gone else "False",
+        step.reason,
+        "its NodePool is gone: nothing bills" if step.gone else step.message,
+        generation=view.slice.metadata.generation,
+        now=now,
+    )
 
 
-def _end_workers(view: SliceView, now: datetime, *, pool_gone: bool) -> _Step | None:
-    """End the worker Pods. None: what is left of them hangs on a dead node, and goes with the NodePool."""
-    standing = {node.metadata.name for node in view.nodes}
-    actions: list[SliceAction] = []
-    hanging = 0
-    for pod in view.pods.values():
-        on_dead_node = bool(pod.spec.node_name) and pod.spec.node_name not in standing
-        if on_dead_node and pool_gone:
-            actions.append(DeleteWorker(pod, force=True))
-        elif not pod.deleting:
-            actions.append(DeleteWorker(pod))
-        elif _hangs(pod, now):
-            hanging += 1
-    if hanging == len(view.pods) and not pool_gone:
-        return None
-    message = f"waits until {count(len(view.pods), 'worker Pod')} are gone: {names_text(sorted(view.pods))}"
-    return _Step(tuple(actions), "EndingWorkers", message, 5.0)
-
-
-def _hangs(pod: Pod, now: datetime) -> bool:
-    # deletionTimestamp already includes the grace period
-    deleted = pod.metadata.deletion_timestamp
-    return deleted is not None and now > deleted + timedelta(seconds=_SLACK_SECONDS)
+def _warnings(view: SliceView, step: Step) -> tuple[Note, ...]:
+    """Nodes that can't be given back bill on: one Event when it begins."""
+    if step.reason not in ("DeletionRefused", "DeletionHangs"):
+        return ()
+    before = find_condition(view.slice.status.conditions, DELETED)
+    told = before is not None and before.reason == step.reason
+    return () if told else (Note("Warning", step.reason, step.message),)

@@ -3,40 +3,59 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from iris_operator.api.cluster import IrisClusterSpec
-from iris_operator.api.core import Lease, Node, Pod
-from iris_operator.api.names import (
-    ANNOTATION_AGENT_PROBLEM,
-    ANNOTATION_AGENT_VERSION,
-    GPU_RESOURCE,
-    RDMA_RESOURCE,
-    worker_pod_name,
-)
-from iris_operator.api.quantity import amounts, to_quantities
+from iris_operator.api.core import Node, Pod
+from iris_operator.api.names import ANNOTATION_AGENT_VERSION, worker_pod_name
+from iris_operator.api.quantity import to_quantities
 from iris_operator.api.slice import SliceNode
 from iris_operator.plan.actions import CreateWorker, DeleteWorker
+from iris_operator.plan.node_fitness import NodeProblem, node_problem
 from iris_operator.plan.ranks import assign_ranks
 from iris_operator.plan.snapshot import SliceView
-from iris_operator.plan.text import duration
+from iris_operator.plan.topology import topology
+from iris_operator.plan.worker_health import worker_problem
 from iris_operator.plan.worker_size import task_capacity
 
 
 @dataclass(frozen=True)
 class NodeReport:
-    """One rank: its status, whether its node (not yet its agent) is fit, and what to do about its worker."""
+    """One rank: its status, whether its node (not yet its agent) is fit, and what to do about its worker.
+
+    `reason`: why it isn't ready, as one word; empty when it is. `unfit_since`: since when at the earliest its node has
+    been Ready without what was ordered.
+    """
 
     status: SliceNode
     node_fit: bool
+    reason: str = ""
+    unfit: bool = False
+    unfit_since: datetime | None = None
     action: CreateWorker | DeleteWorker | None = None
 
 
 def report_nodes(view: SliceView, settings: IrisClusterSpec, now: datetime) -> list[NodeReport]:
     """A report per rank, 0 to nodeCount - 1."""
     ranks = assign_ranks(view.nodes, _known_ranks(view), view.slice.spec.node_count)
-    return [_report(view, settings, rank, ranks.get(rank), now) for rank in range(view.slice.spec.node_count)]
+    before = {node.rank: node for node in view.slice.status.nodes}
+    return [
+        _with_loss(_report(view, settings, rank, ranks.get(rank), now), before.get(rank), now)
+        for rank in range(view.slice.spec.node_count)
+    ]
+
+
+def _with_loss(report: NodeReport, before: SliceNode | None, now: datetime) -> NodeReport:
+    """Since when a node that was ready is not; until it, or another in its place, is ready again."""
+    if report.status.ready or before is None:
+        return report
+    since = before.lost_since or (now.replace(microsecond=0) if before.ready else None)
+    # the name of a lost node is kept: should it come back, it gets its own rank back, not the lowest that is free
+    status = report.status.model_copy(update={"lost_since": since}) if since else report.status
+    if before.name and not status.name:
+        status = status.model_copy(update={"name": before.name})
+    return replace(report, status=status)
 
 
 def stray_workers(view: SliceView) -> Iterator[DeleteWorker]:
@@ -64,71 +83,81 @@ def _report(view: SliceView, settings: IrisClusterSpec, rank: int, node: Node | 
         gone = (
             DeleteWorker(pod, force=True) if pod is not None and pod.spec.node_name and not _stands(view, pod) else None
         )
-        return NodeReport(SliceNode(rank=rank, message="waits for its node"), False, gone)
+        return NodeReport(SliceNode(rank=rank, message=_missing(view, rank)), False, "NodeMissing", action=gone)
     problem = node_problem(node, view.slice.spec.gpus_per_node, view.slice.spec.infiniband)
-    base = {"rank": rank, "name": node.metadata.name}
     if pod is None:
-        if problem:
-            return NodeReport(SliceNode(**base, message=problem), False)
-        if not settings.images.agent:
-            return NodeReport(SliceNode(**base, message="IrisCluster names no spec.images.agent"), True)
-        return NodeReport(SliceNode(**base, message="its worker Pod is being made"), True, CreateWorker(rank, node))
+        return _without_worker(settings, rank, node, problem)
     if pod.deleting or pod.ended or (pod.spec.node_name and pod.spec.node_name != node.metadata.name):
-        dead = bool(pod.spec.node_name) and not _stands(view, pod)  # no kubelet is left to end it
-        action = DeleteWorker(pod, force=dead) if dead or not pod.deleting else None
-        return NodeReport(
-            SliceNode(**base, worker_pod=name, message="its worker Pod is being replaced"), not problem, action
-        )
-    lease = view.leases.get(name)
-    message = problem or worker_problem(pod, lease, settings.timeouts.agent_lease_seconds, now)
-    return NodeReport(
-        SliceNode(
-            **base,
-            ready=not message,
-            worker_pod=name,
-            worker_uid=pod.metadata.uid,
-            agent_version=lease.metadata.annotations.get(ANNOTATION_AGENT_VERSION, "") if lease else "",
-            message=message,
-            allocatable=to_quantities(task_capacity(pod, settings.worker)),
-        ),
-        not problem,
+        return _worker_leaves(view, rank, node, pod, problem)
+    return _with_worker(view, settings, rank, node, pod, problem, now)
+
+
+def _without_worker(settings: IrisClusterSpec, rank: int, node: Node, problem: NodeProblem | None) -> NodeReport:
+    if problem:
+        return _node_report(node, _status(rank, node, message=problem.message), problem)
+    if not settings.images.agent:
+        status = _status(rank, node, message="IrisCluster names no spec.images.agent")
+        return NodeReport(status, True, "AgentImageMissing")
+    status = _status(rank, node, message="its worker Pod is being made")
+    return NodeReport(status, True, "CreatingWorker", action=CreateWorker(rank, node))
+
+
+def _worker_leaves(view: SliceView, rank: int, node: Node, pod: Pod, problem: NodeProblem | None) -> NodeReport:
+    dead = bool(pod.spec.node_name) and not _stands(view, pod)  # no kubelet is left to end it
+    action = DeleteWorker(pod, force=dead) if dead or not pod.deleting else None
+    message = "its worker Pod is being replaced"
+    status = _status(rank, node, worker_pod=pod.metadata.name, message=message)
+    return _node_report(node, status, problem, reason="ReplacingWorker", action=action)
+
+
+def _with_worker(
+    view: SliceView,
+    settings: IrisClusterSpec,
+    rank: int,
+    node: Node,
+    pod: Pod,
+    problem: NodeProblem | None,
+    now: datetime,
+) -> NodeReport:
+    lease = view.leases.get(pod.metadata.name)
+    found = problem or worker_problem(pod, lease, settings.timeouts.agent_lease_seconds, now)
+    status = _status(
+        rank,
+        node,
+        ready=found is None,
+        worker_pod=pod.metadata.name,
+        worker_uid=pod.metadata.uid,
+        agent_version=lease.metadata.annotations.get(ANNOTATION_AGENT_VERSION, "") if lease else "",
+        message=found.message if found else "",
+        allocatable=to_quantities(task_capacity(pod, settings.worker)),
     )
+    return _node_report(node, status, problem, reason=found.reason if found else "")
+
+
+def _node_report(
+    node: Node,
+    status: SliceNode,
+    problem: NodeProblem | None,
+    *,
+    reason: str = "",
+    action: CreateWorker | DeleteWorker | None = None,
+) -> NodeReport:
+    unfit = problem is not None and problem.unfit
+    since = (node.ready_since or node.metadata.creation_timestamp) if unfit else None
+    return NodeReport(status, problem is None, reason or (problem.reason if problem else ""), unfit, since, action)
+
+
+def _status(rank: int, node: Node, **fields: object) -> SliceNode:
+    found = topology(node)
+    # only what is there is set: what is not set is not written
+    more = {**fields, **({"topology": found} if found else {})}
+    return SliceNode.model_validate({"rank": rank, "name": node.metadata.name, **more})
+
+
+def _missing(view: SliceView, rank: int) -> str:
+    was = next((node.name for node in view.slice.status.nodes if node.rank == rank and node.name), "")
+    return f"node {was} is gone, waits for it or another" if was else "waits for its node"
 
 
 def _stands(view: SliceView, pod: Pod) -> bool:
     return any(node.metadata.name == pod.spec.node_name for node in view.nodes)
-
-
-def node_problem(node: Node, gpus: int, infiniband: bool = False) -> str:
-    """Why a node isn't fit for a worker; empty when it is."""
-    if not node.ready:
-        return f"node {node.metadata.name} is not Ready: {node.why_not_ready}"
-    offered = amounts({GPU_RESOURCE: node.status.allocatable.get(GPU_RESOURCE, "0")})[GPU_RESOURCE]
-    if offered < gpus:
-        return f"node {node.metadata.name} offers {offered} of {gpus} GPUs ({GPU_RESOURCE})"
-    if infiniband and not amounts({RDMA_RESOURCE: node.status.allocatable.get(RDMA_RESOURCE, "0")})[RDMA_RESOURCE]:
-        return f"node {node.metadata.name} offers no InfiniBand ({RDMA_RESOURCE})"
-    return ""
-
-
-def worker_problem(pod: Pod, lease: Lease | None, lease_seconds: int, now: datetime) -> str:
-    """Why a worker can't take Tasks; empty when it can."""
-    if not pod.ready:
-        return f"worker Pod {pod.metadata.name}: {pod.why_not_ready}"
-    if lease is None or lease.spec.renew_time is None or lease.spec.holder_identity != pod.metadata.uid:
-        return f"the agent in {pod.metadata.name} has not registered yet"
-    silent = (now - lease.spec.renew_time).total_seconds()
-    if silent > lease_seconds:
-        return f"the agent in {pod.metadata.name} has been silent for {duration(silent)} (limit {lease_seconds}s)"
-    return lease.metadata.annotations.get(ANNOTATION_AGENT_PROBLEM, "")
-
-
-def lease_expires_in(view: SliceView, lease_seconds: int, now: datetime) -> float | None:
-    """Seconds until the first Lease of the slice that is still fresh would be stale; None when there is none."""
-    ages = [
-        (now - lease.spec.renew_time).total_seconds()
-        for lease in view.leases.values()
-        if lease.spec.renew_time is not None
-    ]
-    left = [lease_seconds - age for age in ages if age <= lease_seconds]
-    return min(left) + 1 if left else None

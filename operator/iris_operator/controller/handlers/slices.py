@@ -3,34 +3,24 @@
 from __future__ import annotations
 
 import logging
-from functools import singledispatchmethod
+from dataclasses import replace
 
-from iris_operator.api.core import Pod
-from iris_operator.api.names import FINALIZER_SLICE
-from iris_operator.api.slice import Slice
+from iris_operator.api.slice import FailureKind, Slice, SlicePhase
+from iris_operator.controller.handlers.slice_actions import Held, SliceActions, words
 from iris_operator.controller.memo import Controller
 from iris_operator.controller.workqueue import Key
 from iris_operator.controller.writer import Writer
-from iris_operator.manifests.nodepool import node_pool
-from iris_operator.manifests.worker_pod import worker_pod
-from iris_operator.plan.actions import (
-    AddFinalizer,
-    ApplyNodePool,
-    CreateWorker,
-    DeleteNodePool,
-    DeleteWorker,
-    RemoveFinalizer,
-    SliceAction,
-    StopTask,
-)
-from iris_operator.plan.settings import NoCluster
+from iris_operator.plan.actions import DeleteSlice, RemoveFinalizer
 from iris_operator.plan.slice_deletion import plan_deletion
 from iris_operator.plan.slice_lifecycle import plan_live_slice
-from iris_operator.plan.worker_size import worker_size
-from iris_operator.ports.errors import ConflictError, NotFoundError
-from iris_operator.ports.kube import NODEPOOLS, PODS, SLICES, TASKS
+from iris_operator.plan.slice_plan import SlicePlan
+from iris_operator.plan.snapshot import SliceView
+from iris_operator.ports.errors import ApiError
+from iris_operator.ports.kube import EVENTS, SLICES
 
 log = logging.getLogger(__name__)
+
+_EVENTS_NAMESPACE = "default"  # where Events on cluster-scoped objects are
 
 
 class SliceReconciler:
@@ -39,19 +29,66 @@ class SliceReconciler:
     def __init__(self, controller: Controller) -> None:
         self._controller = controller
         self._writer = Writer(controller)
+        self._actions = SliceActions(controller, self._writer)
 
     async def reconcile(self, key: Key) -> None:
-        """Plan, act, then one status patch."""
+        """Plan, act, then one status patch. What can't be done is planned with once more, and tried again later."""
         owner = self._controller.cache.slices.get(key.name)
         if owner is None:
             return
         view = self._controller.cache.slice_view(owner)
-        now = self._controller.now()
-        plan = plan_deletion(view, now) if owner.deleting else plan_live_slice(view, now)
-        for action in plan.actions:
-            await self._do(action, owner)
-        if any(isinstance(action, RemoveFinalizer) for action in plan.actions):
+        plan = await self._plan_with_events(view)
+        if _lets_go(owner, plan) and not await self._actions.nothing_left(owner):
+            self._controller.queue.add_after(key, 1.0)  # its NodePool stands; now the cache knows
             return
+        held = await self._act(plan, owner)
+        if any(isinstance(action, (RemoveFinalizer, DeleteSlice)) for action in plan.actions):
+            return
+        fresh = self._view(owner)
+        if held is not None:
+            plan = self._plan(replace(fresh, obstacle=held.obstacle))
+        elif fresh.node_pool is not view.node_pool or fresh.pods.keys() != view.pods.keys():
+            return  # what the plan was made from is no more: the next pass, queued by now, has a better word to write
+        await self._tell(key, owner, plan)
+        if held is not None and plan.status.phase is not SlicePhase.FAILED:
+            self._later(key, held)
+
+    def _plan(self, view: SliceView) -> SlicePlan:
+        now = self._controller.now()
+        return plan_deletion(view, now) if view.slice.deleting else plan_live_slice(view, now)
+
+    def _view(self, owner: Slice) -> SliceView:
+        """As it is now: our own actions may have made it newer."""
+        cache = self._controller.cache
+        return cache.slice_view(cache.slices.get(owner.key, owner))
+
+    async def _plan_with_events(self, view: SliceView) -> SlicePlan:
+        """The plan. A boot that is merely slow may have its reason in the vendor's Events: asked for once, at its end."""
+        plan = self._plan(view)
+        if view.slice.status.phase is SlicePhase.FAILED or plan.status.phase is not SlicePhase.FAILED:
+            return plan
+        if plan.status.failure is not FailureKind.SLOW or view.node_pool is None:
+            return plan
+        name = view.node_pool.metadata.name
+        try:
+            listing = await self._controller.api.list(EVENTS, _EVENTS_NAMESPACE, fields=f"regarding.name={name}")
+        except ApiError as error:
+            log.info("slice %s: its NodePool's Events can't be read: %s", view.slice.key, error)
+            return plan
+        reasons = {str(item.get("reason", "")) for item in listing.items if item.get("type") == "Warning"}
+        return self._plan(replace(view, pool_events=tuple(sorted(reasons)))) if reasons else plan
+
+    async def _act(self, plan: SlicePlan, owner: Slice) -> Held | None:
+        """Do what the plan says, up to the first that can't be done now."""
+        for action in plan.actions:
+            log.info("slice %s: %s", owner.key, words(action))
+            try:
+                await self._actions.do(action, owner)
+            except Held as held:
+                return held
+        return None
+
+    async def _tell(self, key: Key, owner: Slice, plan: SlicePlan) -> None:
         newest = self._controller.cache.slices.get(owner.key, owner)  # our own actions may have made it newer
         await self._writer.status(SLICES, newest, owner.status, plan.status)
         for note in plan.notes:
@@ -59,61 +96,16 @@ class SliceReconciler:
         if plan.recheck_seconds is not None:
             self._controller.queue.add_after(key, plan.recheck_seconds)
 
-    async def _do(self, action: SliceAction, owner: Slice) -> None:
-        log.info("slice %s: %s", owner.key, _words(action))
-        await self._act(action, owner)
-
-    @singledispatchmethod
-    async def _act(self, action: SliceAction, owner: Slice) -> None:
-        raise TypeError(f"no way to do {action}")
-
-    @_act.register
-    async def _(self, action: AddFinalizer, owner: Slice) -> None:
-        await self._writer.add_finalizer(SLICES, owner, FINALIZER_SLICE)
-
-    @_act.register
-    async def _(self, action: RemoveFinalizer, owner: Slice) -> None:
-        current = self._controller.cache.slices.get(owner.key, owner)
-        await self._writer.remove_finalizer(SLICES, current, FINALIZER_SLICE)
-
-    @_act.register
-    async def _(self, action: ApplyNodePool, owner: Slice) -> None:
-        await self._writer.apply(NODEPOOLS, node_pool(owner))
-
-    @_act.register
-    async def _(self, action: DeleteNodePool, owner: Slice) -> None:
-        await self._writer.delete(NODEPOOLS, action.node_pool)
-
-    @_act.register
-    async def _(self, action: CreateWorker, owner: Slice) -> None:
-        cluster = self._controller.cache.cluster_of(owner.metadata.namespace, owner.spec.cluster_name)
-        if isinstance(cluster, NoCluster):
-            return
-        name = action.node.metadata.name
-        listing = await self._controller.api.list(PODS, fields=f"spec.nodeName={name}")
-        neighbours = [Pod.parse(item) for item in listing.items]
-        size = worker_size(action.node, neighbours, cluster.spec.worker)
-        body = worker_pod(owner, action.rank, action.node, size, cluster.spec)
-        try:
-            await self._writer.create(PODS, body, owner.metadata.namespace)
-        except ConflictError:
-            log.debug("worker Pod %s exists already", body["metadata"]["name"])
-
-    @_act.register
-    async def _(self, action: DeleteWorker, owner: Slice) -> None:
-        await self._writer.delete(PODS, action.pod, grace_seconds=0 if action.force else None)
-
-    @_act.register
-    async def _(self, action: StopTask, owner: Slice) -> None:
-        try:
-            await self._writer.metadata(TASKS, action.task, {}, {"binding": {"stopReason": action.reason}})
-        except (ConflictError, NotFoundError):
-            log.debug("task %s changed meanwhile; told to stop in the next round", action.task.key)
+    def _later(self, key: Key, held: Held) -> None:
+        if held.error is not None:
+            raise held.error  # tried again with backoff, for ever
+        self._controller.queue.add_after(key, held.wait_seconds)
 
 
-def _words(action: SliceAction) -> str:
-    for name in ("node_pool", "pod", "task"):
-        target = getattr(action, name, None)
-        if target is not None:
-            return f"{type(action).__name__} {target.metadata.name}"
-    return type(action).__name__
+def _lets_go(owner: Slice, plan: SlicePlan) -> bool:
+    """Whether the plan takes for granted that nothing bills any more."""
+    if any(isinstance(action, RemoveFinalizer) for action in plan.actions):
+        return True
+    return plan.status.phase is SlicePhase.FAILED and bool(
+        owner.status.node_pool_name and not plan.status.node_pool_name
+    )

@@ -12,7 +12,7 @@ from iris_operator.api.slice import Slice
 from iris_operator.api.task import Task
 from iris_operator.plan.conditions import find_condition
 from iris_operator.plan.settings import NoCluster
-from iris_operator.plan.slice_lifecycle import SlicePlan
+from iris_operator.plan.slice_plan import SlicePlan
 from iris_operator.plan.snapshot import SliceView
 from tests.builders import Builder, SliceBuilder, cluster, lease, node, node_pool, slice_, worker
 
@@ -25,8 +25,9 @@ def view(
     leases: Sequence[Builder[Lease]] = (),
     tasks: Sequence[Builder[Task]] = (),
     settings: IrisClusterSpec | NoCluster | None = None,
+    **more: Any,
 ) -> SliceView:
-    """What exists of a Slice."""
+    """What exists of a Slice. `more`: boots, obstacle, pool_events."""
     built_pods, built_leases = [one.build() for one in pods], [one.build() for one in leases]
     return SliceView(
         slice=owner.build(),
@@ -36,6 +37,7 @@ def view(
         pods={one.metadata.name: one for one in built_pods},
         leases={one.metadata.name: one for one in built_leases},
         tasks=tuple(one.build() for one in tasks),
+        **more,
     )
 
 
