@@ -178,24 +178,36 @@ class Agents:
             return
 
     def _changed(self, machine: Machine) -> None:
-        for runs in list(self._live.values()):
+        for pod_uid, runs in list(self._live.items()):
             for run in [one for one in runs.values() if one.node == machine.name]:
-                if not machine.powered and run.finished is None:
-                    self._over(run, "PowerLost")
-                elif machine.alive and run.finished is not None:
-                    self._report(run)
+                self._settle(pod_uid, run, machine)
         if machine.alive:
             for tasks in list(self._tasks.values()):
                 for task in list(tasks.values()):
                     if task.spec.binding is not None and task.spec.binding.node_name == machine.name:
                         self._look(task)
 
+    def _settle(self, pod_uid: str, run: Run, machine: Machine) -> None:
+        """A run on a machine that died, vanished from sight or came back."""
+        if not machine.powered:
+            if run.finished is None:
+                self._over(run, "PowerLost")
+        elif machine.alive and run.finished is not None:
+            self._report(run)
+        elif machine.alive and not self._wanted(pod_uid, run):
+            self._over(run, "NotWanted")  # the kubelet ends a Pod that is gone, the agent what is not bound to it
+            self._live[pod_uid].pop(run.uid, None)
+
+    def _wanted(self, pod_uid: str, run: Run) -> bool:
+        task = self._tasks.get(pod_uid, {}).get(run.uid)
+        return task is not None and task.spec.binding is not None and task.spec.binding.attempt == run.attempt
+
     def _pod_gone(self, pod: Pod) -> None:
         """The Pod object is gone. Its processes are, only if a kubelet could end them, or the machine is off."""
         machine = self.machines.by_name.get(pod.spec.node_name)
+        self._tasks.pop(pod.metadata.uid, None)
         if machine is not None and machine.powered and not machine.reachable:
             return  # still running, unseen
         for run in list(self._live.pop(pod.metadata.uid, {}).values()):
             if run.finished is None:
                 self._over(run, "PodGone")
-        self._tasks.pop(pod.metadata.uid, None)

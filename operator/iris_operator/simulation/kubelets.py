@@ -150,7 +150,8 @@ class Kubelets:
         """The node controller: Unknown when it was not heard of for its time."""
         node = self._store.get(Node, f"/{machine.name}")
         if node is not None and node.ready != machine.alive:
-            status = node.status.model_copy(update={"conditions": [_HEARD if machine.alive else _SILENT]})
+            said = (_HEARD if machine.alive else _SILENT).model_copy(update={"last_transition_time": self._agenda.now})
+            status = node.status.model_copy(update={"conditions": [said]})
             self._store.update(node, status=status, anyhow=True)
 
     def _sweep(self, machine: Machine) -> None:

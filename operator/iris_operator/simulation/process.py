@@ -18,6 +18,7 @@ from iris_operator.simulation.agenda import Agenda
 from iris_operator.simulation.memory import WATCHED, Memory
 from iris_operator.simulation.routing import route
 from iris_operator.simulation.store import Store
+from iris_operator.simulation.turns import Turns
 
 R = TypeVar("R", bound=Resource)
 _BACKOFF_SECONDS = (0.1, 30.0)
@@ -60,6 +61,7 @@ class Operator:
         self.store, self.agenda, self.pace = store, agenda, pace
         self.memory = Memory()
         self.ledger = Ledger()
+        self.turns = Turns()
         self.alive = True
         self.clock_error = 0.0
         self.writes = 0

@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING
 from iris_operator.api.base import Resource
 from iris_operator.api.cluster import IrisCluster
 from iris_operator.api.core import Lease, Node, Pod
-from iris_operator.api.names import ANNOTATION_SLICE, LABEL_SLICE, slice_id
+from iris_operator.api.names import ANNOTATION_ORPHANED_SINCE, ANNOTATION_SLICE, LABEL_SLICE
 from iris_operator.api.nodepool import NodePool
 from iris_operator.api.scalegroup import ScaleGroup
 from iris_operator.api.slice import Slice
 from iris_operator.api.task import Task
+from iris_operator.plan.node_pool_state import is_ours
 from iris_operator.simulation.memory import Memory
 
 if TYPE_CHECKING:
     from iris_operator.simulation.process import Pace
 
-SLICE, TASK, PLACE, POOL, WORKER = "slice", "task", "place", "pool", "worker"
+SLICE, TASK, PLACE, WORKER, ORPHANS = "slice", "task", "place", "worker", "orphans"
 
 Routed = tuple[str, str, float]
 
@@ -30,11 +31,9 @@ def route(
     if isinstance(found, Task):
         yield from _task(found, before, pace)
     elif isinstance(found, Slice):
-        yield from _slice(found, after, memory)
+        yield from _slice(found, after)
     elif isinstance(found, NodePool):
-        yield POOL, found.key, 0
-        if ANNOTATION_SLICE in found.metadata.annotations:
-            yield SLICE, found.metadata.annotations[ANNOTATION_SLICE], 0
+        yield from _pool(found, after, memory)
     elif isinstance(found, Node):
         if not isinstance(before, Node) or after is None or before.status != found.status:
             yield from _node(found, after, memory)
@@ -46,13 +45,22 @@ def route(
         yield PLACE, found.metadata.namespace, 0
 
 
-def _slice(found: Slice, after: Resource | None, memory: Memory) -> Iterator[Routed]:
+def _slice(found: Slice, after: Resource | None) -> Iterator[Routed]:
     yield SLICE, found.key, 0
     yield PLACE, found.metadata.namespace, 0
-    if after is None:
-        pool = memory.get(NodePool, f"/{slice_id(found.metadata.namespace, found.metadata.name)}")
-        if pool is not None:
-            yield POOL, pool.key, 0
+    if after is None and found.status.node_pool_name:
+        yield ORPHANS, found.metadata.namespace, 1.0
+
+
+def _pool(pool: NodePool, after: Resource | None, memory: Memory) -> Iterator[Routed]:
+    owner = pool.metadata.annotations.get(ANNOTATION_SLICE)
+    if not owner:
+        return
+    yield SLICE, owner, 0
+    found = memory.get(Slice, owner)
+    marked = ANNOTATION_ORPHANED_SINCE in pool.metadata.annotations
+    if after is not None and (found is None or not is_ours(pool, found) or marked):
+        yield ORPHANS, owner.partition("/")[0], 0
 
 
 def _task(task: Task, before: Resource | None, pace: Pace) -> Iterator[Routed]:

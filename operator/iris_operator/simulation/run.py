@@ -40,7 +40,7 @@ def simulate(trace: Trace, fleet: Fleet, options: Options, progress: Progress = 
         resync_seconds=_FOREVER,
         lease_ahead_seconds=_FOREVER,
     )
-    world = World(fleet.behaviour, options.seed, pace, trace.start or EPOCH)
+    world = World(fleet.behaviour, options.seed, pace, trace.start or EPOCH, explain=False)
     recorder = Recorder(world)
     world.apply_cluster(fleet.cluster)
     for group in fleet.groups:

@@ -16,6 +16,7 @@ from iris_operator.simulation.machines import Machine, Machines
 from iris_operator.simulation.store import Store
 
 _HOUR = 3600.0
+_NODES_PER_RACK = 18
 
 
 class Vendor:
@@ -64,6 +65,21 @@ class Vendor:
         self._machines.changed(machine)
         self._agenda.after(self.behaviour.replace_seconds, lambda: self._replace(machine))
 
+    def hide(self, name: str, seconds: float) -> None:
+        """Its network is gone for so long: its processes go on, unseen."""
+        machine = self._machines.by_name.get(name)
+        if machine is None or not machine.alive:
+            return
+        machine.reachable = False
+        self._machines.changed(machine)
+        self._agenda.after(seconds, lambda: self.show(machine))
+
+    def show(self, machine: Machine) -> None:
+        """Its network is back."""
+        if not machine.reachable:
+            machine.reachable = True
+            self._machines.changed(machine)
+
     def _told(self, before: Resource | None, after: Resource | None) -> None:
         if isinstance(after, NodePool):
             known = self._pools.get(after.metadata.uid)
@@ -86,7 +102,7 @@ class Vendor:
             words = f"instance type does not exist: {pool.spec.instance_type}"
             self._say(pool, [_condition("Validated", "False", "Invalid", words)])
             return
-        wanted = pool.spec.target_nodes - len(self.standing(pool))
+        wanted = _target(pool) - len(self.standing(pool))
         others = sum(
             len(self.standing(one)) for one in self._pools.values() if one.spec.instance_type == pool.spec.instance_type
         )
@@ -104,7 +120,7 @@ class Vendor:
         status = NodePoolStatus(
             current_nodes=current,
             in_progress=len(machines) - current,
-            queued_nodes=max(0, pool.spec.target_nodes - len(machines)),
+            queued_nodes=max(0, _target(pool) - len(machines)),
             conditions=pool.status.conditions if conditions is None else conditions,
         )
         if status != pool.status:
@@ -136,7 +152,7 @@ class Vendor:
         kind = self.behaviour.type(machine.instance_type)
         gpus = {} if machine.fit else {GPU_RESOURCE: "0"}
         offers = {**kind.resources, **gpus}
-        ready = CoreCondition(type="Ready", status="True" if machine.powered else "False", reason="KubeletReady")
+        ready = CoreCondition(type="Ready", status="True", reason="KubeletReady", last_transition_time=self._agenda.now)
         node = Node.parse(
             {
                 "apiVersion": "v1",
@@ -189,6 +205,10 @@ class Vendor:
             self._store.remove(node)
 
 
+def _target(pool: NodePool) -> int:
+    return pool.spec.target_racks * _NODES_PER_RACK or pool.spec.target_nodes
+
+
 def _condition(kind: str, status: str, reason: str, message: str) -> CoreCondition:
     return CoreCondition(type=kind, status=status, reason=reason, message=message)
 
@@ -202,6 +222,6 @@ def _verdicts(pool: NodePool, quota: int | None, short: int) -> list[CoreConditi
         return [*found, _condition("Quota", "False", "Over", words)]
     found.append(_condition("Quota", "True", "Under", f"nodePool is under quota for instance type {kind}"))
     if short:
-        words = f"{short} of {pool.spec.target_nodes} nodes wait for capacity of instance type {kind}"
+        words = f"{short} of {_target(pool)} nodes wait for capacity of instance type {kind}"
         return [*found, _condition("Capacity", "False", "QueuedAwaitingCapacity", words)]
     return [*found, _condition("Capacity", "True", "Sufficient", "there is capacity for the target")]

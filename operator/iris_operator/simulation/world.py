@@ -7,6 +7,9 @@ from datetime import datetime
 
 from iris_operator.api.base import Resource
 from iris_operator.api.cluster import IrisCluster, IrisClusterSpec
+from iris_operator.api.core import Node
+from iris_operator.api.names import ANNOTATION_SLICE
+from iris_operator.api.nodepool import NodePool
 from iris_operator.api.scalegroup import ScaleGroup
 from iris_operator.api.task import Task
 from iris_operator.plan.fleet import GroupPlan
@@ -16,21 +19,32 @@ from iris_operator.simulation.agents import Agents
 from iris_operator.simulation.behaviour import Behaviour
 from iris_operator.simulation.fleet_work import FleetWork
 from iris_operator.simulation.kubelets import Kubelets
-from iris_operator.simulation.machines import Machines
+from iris_operator.simulation.machines import Machine, Machines
+from iris_operator.simulation.orphan_work import orphan_work
 from iris_operator.simulation.process import Crash, Key, Operator, Pace, Reconcile
-from iris_operator.simulation.routing import PLACE, POOL, SLICE, TASK, WORKER
+from iris_operator.simulation.routing import ORPHANS, PLACE, SLICE, TASK, WORKER
+from iris_operator.simulation.slice_actions import SliceActions
 from iris_operator.simulation.slice_work import SliceWork
 from iris_operator.simulation.store import Store
 from iris_operator.simulation.task_work import task_work, worker_work
 from iris_operator.simulation.vendor import Vendor
 
 NAMESPACE = "default"
+# A little more than the longest that a Lease may be silent by default (agentLeaseSeconds).
+_STALE_SECONDS = 45.0
 
 
 class World:
     """Deterministic: the same calls with the same seed give the same history."""
 
-    def __init__(self, behaviour: Behaviour, seed: int = 0, pace: Pace | None = None, start: datetime = EPOCH) -> None:
+    def __init__(
+        self,
+        behaviour: Behaviour,
+        seed: int = 0,
+        pace: Pace | None = None,
+        start: datetime = EPOCH,
+        explain: bool = True,
+    ) -> None:
         self.agenda = Agenda(start)
         self.store = Store(self.agenda)
         self.machines = Machines()
@@ -46,15 +60,17 @@ class World:
         self.crashes = 0
         self.clock_error = 0.0
         self._pace = pace or Pace()
-        self.fleet = FleetWork(self.gangs, self._planned)
+        self.fleet = FleetWork(self.gangs, self._planned, explain)
         self._reconcilers: dict[str, Reconcile] = {
-            SLICE: SliceWork(self.kubelets.freshen, self.vendor.order_labels),
+            SLICE: SliceWork(self.kubelets.freshen, SliceActions(self.vendor.order_labels)),
             TASK: task_work,
             WORKER: worker_work,
             PLACE: self.fleet,
-            POOL: _no_work,
+            ORPHANS: orphan_work,
         }
         self.operator: Operator | None = None
+        if self._pace.lease_ahead_seconds:
+            self.machines.listeners.append(self._wake)
         self.store.watch(self._told)
         self.start_operator()
 
@@ -120,6 +136,15 @@ class World:
         if self.operator is not None:
             self.operator.add(Key(PLACE, NAMESPACE))
 
+    def _wake(self, machine: Machine) -> None:
+        """Leases are dated ahead, so nobody looks when one grows stale: tell."""
+        node = self.store.get(Node, f"/{machine.name}")
+        pool = self.store.get(NodePool, f"/{machine.pool_name}")
+        owner = pool.metadata.annotations.get(ANNOTATION_SLICE, "") if pool is not None else ""
+        if node is not None and owner and self.operator is not None:
+            operator = self.operator
+            self.agenda.after(_STALE_SECONDS, lambda: operator.add(Key(SLICE, owner)))
+
     def _life(self, task: Task) -> float:
         return self.lives[task.metadata.name]
 
@@ -139,7 +164,3 @@ class World:
     def _crashed(self) -> None:
         self.crashes += 1
         self.agenda.after(5.0, self.start_operator)
-
-
-def _no_work(operator: Operator, name: str) -> None:
-    """Orphans: see pool_work."""
