@@ -34,7 +34,7 @@ def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connection]
 def kubeconfig(connection: Connection, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Its administrator's kubeconfig; the CRDs of crds/ and the vendor's NodePool are Established."""
     path = tmp_path_factory.mktemp("kubeconfig") / "kubeconfig"
-    path.write_text(json.dumps(_kubeconfig(connection)))
+    path.write_text(json.dumps(kubeconfig_of(connection)))
     vendor = resources.files("iris_devcluster.coreweave") / "data" / "nodepool_crd.yaml"
     kubectl(path, "apply", "--server-side", "-f", str(ROOT / "crds"), "-f", str(vendor))
     kubectl(path, "wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
@@ -84,7 +84,8 @@ async def _remove_all(api: KubeClient, kind: Kind, namespace: str | None) -> Non
             continue
 
 
-def _kubeconfig(connection: Connection) -> dict[str, object]:
+def kubeconfig_of(connection: Connection) -> dict[str, object]:
+    """The administrator's kubeconfig of an API server."""
     cluster = {"server": connection.server, "insecure-skip-tls-verify": True}
     return {
         "apiVersion": "v1",

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +17,7 @@ import pytest
 from iris_devcluster.coreweave.kube import Connection
 from iris_devcluster.coreweave.testing.api_server import api_server
 from iris_devcluster.images.programs import program
+from tests.cluster.conftest import kubeconfig_of
 from tests.unit.chart.rendering import Chart
 
 EDITOR, VIEWER = "ann", "vic"
@@ -36,9 +40,19 @@ _WORKLOAD = ("Deployment", "Service", "ConfigMap")
 class Kubectl:
     """The real kubectl, as any user."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, folder: Path) -> None:
+        self._kubeconfig = folder / "kubeconfig"
+        self._kubeconfig.write_text(json.dumps(kubeconfig_of(connection)))
         place = ["--server", connection.server, "--token", connection.token, "--insecure-skip-tls-verify"]
         self._argv = [str(program("kubectl")), *place, "--namespace", "default"]
+
+    def iris(self, *arguments: str, timeout: float = 30) -> subprocess.CompletedProcess[str]:
+        """Our own command line, as the administrator."""
+        iris = Path(sys.executable).with_name("iris")
+        environment = {**os.environ, "KUBECONFIG": str(self._kubeconfig)}
+        return subprocess.run(
+            [str(iris), *arguments], env=environment, capture_output=True, text=True, check=False, timeout=timeout
+        )
 
     def run(self, *arguments: str, user: str = "", body: Any = None) -> subprocess.CompletedProcess[str]:
         """`user`: on whose behalf; empty: the cluster's administrator. `body`: its standard input, as JSON."""
@@ -57,7 +71,7 @@ class Kubectl:
 def kubectl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubectl]:
     folder = tmp_path_factory.mktemp("chart")
     with api_server(folder, authorization="RBAC") as connection:
-        found = Kubectl(connection)
+        found = Kubectl(connection, folder)
         rendered = Chart(folder).render(namespace="default").objects
         items = [each for each in rendered if each["kind"] not in _WORKLOAD]
         # Nobody aggregates roles here; Kubernetes' edit has all of view too.
