@@ -42,9 +42,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         lifecycle.down(root, "coreweave", Progress())
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def pool(cluster: Cluster) -> Iterator[str]:
-    """A NodePool with one node of eight GPUs, Ready; gone with its node afterwards."""
+    """A NodePool with one node of eight GPUs, Ready, which each test leaves so; gone with its node afterwards."""
     body = {"apiVersion": "compute.coreweave.com/v1alpha1", "kind": "NodePool", "metadata": {"name": "gpus"}}
     taint = {"key": "nvidia.com/gpu", "value": "yes", "effect": "NoSchedule"}
     spec = {
@@ -70,9 +70,9 @@ def wait_until(done: Callable[[], bool], what: str, seen: Callable[[], Any], sec
         time.sleep(0.2)
 
 
-def nodes(cluster: Cluster) -> list[dict[str, Any]]:
+def nodes(cluster: Cluster, pool: str = "gpus") -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = cluster.api.call(
-        "GET", "/api/v1/nodes?labelSelector=compute.coreweave.com%2Fnode-pool%3Dgpus"
+        "GET", f"/api/v1/nodes?labelSelector=compute.coreweave.com%2Fnode-pool%3D{pool}"
     )["items"]
     return found
 
@@ -177,10 +177,9 @@ def test_a_node_without_its_gpus(cluster: Cluster) -> None:
         return bool((cluster.api.call("GET", f"{POOLS}/bare").get("status") or {}).get("currentNodes") == 1)
 
     wait_until(current, "node", lambda: cluster.api.call("GET", f"{POOLS}/bare"))
-    found = [
-        node for node in cluster.api.call("GET", "/api/v1/nodes")["items"] if node["metadata"]["name"] != "system-0"
-    ]
-    assert "nvidia.com/gpu" not in found[0]["status"]["capacity"]
+    (node,) = nodes(cluster, "bare")
+    assert "nvidia.com/gpu" not in node["status"]["capacity"]
     cloud(cluster, "clear")
     cluster.api.delete(f"{POOLS}/bare")
-    wait_until(lambda: cluster.node_names() == ["system-0"], "end", cluster.node_names)
+    name = node["metadata"]["name"]
+    wait_until(lambda: name not in cluster.node_names() and not nodes(cluster, "bare"), "end", cluster.node_names)
