@@ -23,6 +23,11 @@ from iris_operator.server.tally import BOOT_BUCKETS, Boots, Tally
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 _GROUP = ("namespace", "group")
+# By the controller itself, where it does them.
+_COUNTED = {
+    "iris_launches_total": "NodePools made.",
+    "iris_orphaned_nodepools_total": "NodePools of Iris whose Slice was gone, and that were deleted for it.",
+}
 
 
 @dataclass(frozen=True)
@@ -95,8 +100,6 @@ class Metrics(Collector):
 
     def _events(self) -> Iterator[Metric]:
         tally = self._tally
-        words = "Slices whose NodePool was made."
-        yield _counter("iris_launches_total", words, _GROUP, tally.launches)
         yield _boots("iris_slice_boot_seconds", "From a NodePool's creation until its nodes were Ready.", tally.boots)
         words = "Decisions of groups' scaling."
         yield _counter("iris_scaling_decisions_total", words, (*_GROUP, "action", "reason"), tally.decisions)
@@ -106,9 +109,8 @@ class Metrics(Collector):
         yield _counter("iris_node_seconds_total", words, _GROUP, tally.billed.totals())
         words = "Seconds that slices were ready without a Task, times their nodes."
         yield _counter("iris_slice_idle_node_seconds_total", words, _GROUP, tally.idle.totals())
-        words = "NodePools of Iris whose Slice was gone, and that were deleted for it."
-        name = "iris_orphaned_nodepools_total"
-        yield _counter(name, words, (), {(): self._sources.counters.get(name, 0)})
+        for name, words in _COUNTED.items():
+            yield _counter(name, words, (), {(): self._sources.counters.get(name, 0)})
 
     def _waiting(self) -> Iterator[Task]:
         return (task for task in self._sources.tasks() if task.spec.binding is None and not task.deleting)

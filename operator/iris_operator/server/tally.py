@@ -21,6 +21,7 @@ from iris_operator.server.meter import Labels, Meter
 BOOT_BUCKETS = (60, 120, 300, 600, 900, 1050, 1200, 1350, 1500, 1800, 2400, 3600, 5400)
 """Seconds; bare metal takes 20 to 30 minutes."""
 
+_NODES_PER_RACK = 18
 _STANDING = (SlicePhase.READY, SlicePhase.DEGRADED)
 
 
@@ -47,7 +48,6 @@ class Tally:
         self.boots: dict[Labels, Boots] = {}  # namespace, group, instance type
         self.decisions: Counter[Labels] = Counter()  # namespace, group, action, reason
         self.failures: Counter[Labels] = Counter()  # namespace, group, kind
-        self.launches: Counter[Labels] = Counter()  # namespace, group
         self.billed = Meter(clock, now)  # namespace, group
         self.idle = Meter(clock, now)  # namespace, group
         self._namespaces = namespaces
@@ -76,8 +76,6 @@ class Tally:
         self.idle.set(after.metadata.uid, labels, after.spec.node_count if idle else 0, status.idle_since)
         if before is None:
             return
-        if before.status.launched_at is None and status.launched_at is not None:
-            self.launches[labels] += 1
         if before.status.failure is None and status.failure is not None:
             self.failures[*labels, status.failure.value] += 1
         if before.status.boot_seconds is None and status.boot_seconds is not None:
@@ -98,7 +96,11 @@ class Tally:
             self.billed.drop(meta.uid)
             return
         labels = (namespace, meta.labels.get(LABEL_SCALE_GROUP, ""))
-        self.billed.set(meta.uid, labels, pool.spec.target_nodes, meta.creation_timestamp)
+        self.billed.set(meta.uid, labels, _nodes(pool), meta.creation_timestamp)
+
+
+def _nodes(pool: NodePool) -> int:
+    return pool.spec.target_nodes or pool.spec.target_racks * _NODES_PER_RACK
 
 
 def _identity(decision: Decision) -> tuple[datetime, str, str, str]:

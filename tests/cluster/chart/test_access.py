@@ -84,10 +84,12 @@ def test_an_editor_drains_and_holds_and_a_viewer_does_not(kubectl: Kubectl, patc
         ("delete", "pods"),
         ("patch", "nodepools.compute.coreweave.com"),
         ("delete", "nodepools.compute.coreweave.com"),
+        ("get", "nodes"),
+        ("list", "events.events.k8s.io"),
     ],
 )
 def test_the_operator_may(kubectl: Kubectl, verb: str, what: str) -> None:
     resource, _, subresource = what.partition("/")
-    group = "" if "." in resource or resource == "pods" else ".iris.dev"
+    group = "" if "." in resource or resource in ("pods", "nodes") else ".iris.dev"
     words = ["auth", "can-i", verb, f"{resource}{group}", *([f"--subresource={subresource}"] if subresource else [])]
     assert kubectl.run(*words, user=OPERATOR).stdout.strip() == "yes"

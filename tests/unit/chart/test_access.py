@@ -61,6 +61,12 @@ class TestOperator:
         (named,) = [rule for rule in role["rules"] if "resourceNames" in rule]
         assert (named["resourceNames"], set(named["verbs"])) == (["iris-operator"], {"get", "patch", "update"})
 
+    def test_lists_events_of_node_pools_and_no_others(self, rendered: Rendered) -> None:
+        role = rendered.one("Role", "iris-system-iris-operator-events", "default")
+        assert _resources(role) == {"events.k8s.io/events"}
+        assert _verbs(role, "events.k8s.io/events") == {"list"}
+        assert not _verbs(rendered.one("ClusterRole", "iris-system-iris-operator"), "events.k8s.io/events")
+
     def test_bindings_lead_to_its_account_in_the_release_namespace(self, rendered: Rendered) -> None:
         account = {"kind": "ServiceAccount", "name": "iris-operator", "namespace": "iris-system"}
         bindings = [
@@ -68,7 +74,7 @@ class TestOperator:
             for each in (*rendered.all("RoleBinding"), *rendered.all("ClusterRoleBinding"))
             if "operator" in each["metadata"]["name"]
         ]
-        assert len(bindings) == 4
+        assert len(bindings) == 5
         assert all(each["subjects"] == [account] for each in bindings)
 
 

@@ -128,7 +128,6 @@ async def test_a_boot_is_observed_once(world: World) -> None:
 @pytest.mark.parametrize(
     "status",
     [
-        {"launchedAt": at(100)},
         {"launchedAt": at(100), "bootSeconds": 90},
         {"phase": "Failed", "failure": "OverQuota"},
     ],
@@ -136,21 +135,21 @@ async def test_a_boot_is_observed_once(world: World) -> None:
 async def test_what_was_so_when_first_seen_is_not_counted(world: World, status: dict[str, Any]) -> None:
     """A former leader counted it."""
     world.see(slice_("a").status(**status))
-    for name in ("iris_launches_total", "iris_slice_boot_seconds_count", "iris_slice_failures_total"):
+    for name in ("iris_slice_boot_seconds_count", "iris_slice_failures_total"):
         assert world.samples(name) == {}
 
 
-async def test_launches_and_failures(world: World) -> None:
+async def test_a_failure_is_counted_once(world: World) -> None:
     new = group_member("g", "a")
-    world.see(new, new.status(launchedAt=at(5)), new.status(launchedAt=at(5), failure="NoCapacity", phase="Failed"))
-    assert world.samples("iris_launches_total") == {("g", "team"): 1}
+    failed = new.status(launchedAt=at(5), failure="NoCapacity", phase="Failed")
+    world.see(group_member("g", "a"), failed, failed.status(message="other"))
     assert world.samples("iris_slice_failures_total") == {("g", "NoCapacity", "team"): 1}
 
 
 async def test_a_namesake_is_another_slice(world: World) -> None:
     world.see(slice_("a").status(phase="Booting"))
     world.see(slice_("a").meta(uid="another").status(phase="Ready", launchedAt=at(5), bootSeconds=5))
-    assert world.samples("iris_launches_total") == {}
+    assert world.samples("iris_slice_boot_seconds_count") == {}
 
 
 async def test_each_decision_is_counted_once(world: World) -> None:
@@ -177,6 +176,12 @@ async def test_node_seconds_last_as_long_as_the_node_pool(world: World) -> None:
     world.gone(pool)
     world.clock = 1000
     assert world.samples("iris_node_seconds_total")[("g", "team")] == 2 * 110
+
+
+async def test_racks_bill_all_their_nodes(world: World) -> None:
+    world.see(node_pool("s", targetNodes=0, targetRacks=2).labelled(**{"iris-managed": "true"}))
+    world.clock = 10
+    assert world.samples("iris_node_seconds_total") == {("", "team"): 360}
 
 
 async def test_strangers_node_pools_bill_others(world: World) -> None:
@@ -209,8 +214,10 @@ async def test_a_slice_that_boots_is_not_idle(world: World) -> None:
 async def test_the_process(world: World) -> None:
     world.controller.writes["patch/status tasks"] += 3
     world.controller.counters["iris_orphaned_nodepools_total"] += 2
+    world.controller.counters["iris_launches_total"] += 4
     assert world.samples("iris_operator_api_writes_total") == {("tasks", "patch/status"): 3}
     assert world.samples("iris_orphaned_nodepools_total") == {(): 2}
+    assert world.samples("iris_launches_total") == {(): 4}
     assert world.samples("iris_operator_leading") == {(): 1}
     assert world.samples("iris_operator_queue_depth") == {}
     world.see(slice_("a"))
