@@ -109,7 +109,17 @@ class Writer:
         answer = await self._controller.api.patch(
             kind, target.metadata.name, body, namespace=target.metadata.namespace or None, subresource=subresource
         )
-        self._controller.observe(kind, answer)
+        self._controller.observe(kind, answer, gone=_was_the_last(answer))
 
     def _count(self, verb: str, kind: Kind) -> None:
         self._controller.writes[f"{verb} {kind.plural}"] += 1
+
+
+def _was_the_last(answer: Body) -> bool:
+    """Whether the object went with this write: deleted, its grace over, and held by nobody any more.
+
+    The watch may not tell: before it has begun, an object that is missing from its first list was never there for it.
+    """
+    meta = answer["metadata"]
+    held = meta.get("finalizers") or meta.get("deletionGracePeriodSeconds")
+    return bool(meta.get("deletionTimestamp")) and not held

@@ -105,18 +105,6 @@ async def test_waits_for_a_slice(world: World) -> None:
     await world.bound("t")
 
 
-async def test_lost_with_its_worker(ready: World) -> None:
-    await ready.make(TASKS, "t", _task(cpu=1))
-    await ready.bound("t")
-    await ready.agent_says("t", "Running")
-    await ready.worker_vanishes("s-worker-0")
-    found = await ready.phase(TASKS, "t", "WorkerLost")
-    assert found["status"]["reason"] == "WorkerGone"
-    assert "not the command's fault" in found["status"]["message"]
-    await ready.api.delete(TASKS, "t", ready.namespace)
-    await ready.gone(TASKS, "t")
-
-
 async def test_ended_before_its_worker_vanished_stays_as_it_was(ready: World) -> None:
     await ready.make(TASKS, "t", _task(cpu=1))
     await ready.bound("t")

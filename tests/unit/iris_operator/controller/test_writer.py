@@ -77,6 +77,17 @@ async def test_whoever_waits_for_the_end_of_what_is_gone_already_hears_of_it(
     assert Key(SLICE, "team/s") in await _queued(controller)
 
 
+async def test_what_our_own_write_let_go_is_gone_though_no_watch_tells(api: FakeKube, controller: Controller) -> None:
+    """Seen: a worker Pod released before kopf's first list; its Tasks waited for the next resync."""
+    controller.observe(SLICES, await api.create(SLICES, slice_().body(), "team"))
+    await api.delete(SLICES, "s", "team")
+    controller.observe(SLICES, await api.get(SLICES, "s", "team"))
+    await _queued(controller)
+    await Writer(controller).remove_finalizer(SLICES, controller.cache.slices["team/s"], "iris.dev/slice")
+    assert controller.cache.slices == {}
+    assert Key(PLACE, "team") in await _queued(controller)
+
+
 async def test_a_lost_event_breaks_nothing(api: FakeKube, controller: Controller) -> None:
     owner = await _slice(api, controller)
     await Writer(controller).event(SLICES, owner, Note("Normal", "Why", "words"))
