@@ -65,15 +65,27 @@ class Leadership:
         log.error("leadership lost to %s", self.holder or "nobody known")
 
     async def release(self) -> None:
-        """Let the next one lead at once."""
+        """Let the next one lead at once; a Lease that is another's by now stays so."""
         if self.leading:
             self.leading = False
             try:
                 async with asyncio.timeout(_CALL_SECONDS):
-                    patch = {"spec": {"holderIdentity": "", "leaseDurationSeconds": 1}}
-                    await self._api.patch(LEASES, self._name, patch, namespace=self._namespace)
+                    while not await self._give_up():  # a last renewal of ours came in between
+                        pass
             except (ApiError, TimeoutError) as error:
                 log.warning("the Lease was not released, it will run out: %s", error)
+
+    async def _give_up(self) -> bool:
+        lease = await self._api.get(LEASES, self._name, self._namespace)
+        if lease["spec"].get("holderIdentity") != self._identity:
+            return True
+        spec = {"holderIdentity": "", "leaseDurationSeconds": 1}
+        patch = {"metadata": {"resourceVersion": lease["metadata"]["resourceVersion"]}, "spec": spec}
+        try:
+            await self._api.patch(LEASES, self._name, patch, namespace=self._namespace)
+        except ConflictError:
+            return False
+        return True
 
     async def _try(self) -> bool:
         try:

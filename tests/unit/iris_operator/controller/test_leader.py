@@ -145,3 +145,12 @@ async def test_releasing_what_another_holds_changes_nothing(api: FakeKube, clock
     await _replica(api, "a", clock).acquire()
     await _replica(api, "b", clock).release()
     assert (await api.get(LEASES, "iris-operator", "team"))["spec"]["holderIdentity"] == "a"
+
+
+async def test_a_release_does_not_take_the_lease_from_another(api: FakeKube, clock: Clock) -> None:
+    first = _replica(api, "a", clock)
+    await first.acquire()
+    taken = {"spec": {"holderIdentity": "b"}}
+    await api.patch(LEASES, "iris-operator", taken, namespace="team")
+    await first.release()
+    assert (await api.get(LEASES, "iris-operator", "team"))["spec"]["holderIdentity"] == "b"
