@@ -1,7 +1,7 @@
 """A runtime in memory for tests of what stands on it; passes the same contract tests as the drivers.
 
 `true` and `false` exit at once with 0 and 1, `exit N` with N, `sleep N` never by itself (tests call `finish`), anything in
-`missing_commands` is not found. Images are all there but for `missing_images`.
+`missing_commands` is not found; in a running sandbox, see fake_session. Images are all there but for `missing_images`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,16 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from datetime import UTC, datetime
 
-from iris_runtimes.errors import CommandNotFound, ImageNotFound, RuntimeUnavailable, SandboxNotFound
+from iris_runtimes.errors import (
+    CommandNotFound,
+    ImageInUse,
+    ImageNotFound,
+    RuntimeUnavailable,
+    SandboxNotFound,
+    SandboxNotRunning,
+)
+from iris_runtimes.execution import ExecRequest, ExecSession, Stats
+from iris_runtimes.fake_session import FakeSession
 from iris_runtimes.protocol import (
     CgroupParent,
     Credentials,
@@ -24,7 +33,11 @@ from iris_runtimes.protocol import (
     Sandbox,
     SandboxSpec,
     SandboxState,
+    StoredImage,
 )
+
+_DIGEST = "sha256:" + "0" * 64
+_IMAGE_BYTES = 2**20
 
 
 class FakeRuntime:
@@ -34,6 +47,8 @@ class FakeRuntime:
         self.sandboxes: dict[str, Sandbox] = {}
         self.specs: dict[str, SandboxSpec] = {}
         self.started: list[str] = []
+        self.stored: dict[str, datetime] = {}
+        self.sessions: list[FakeSession] = []
         self.signals: list[tuple[str, int]] = []
         self.missing_images: set[str] = set()
         self.missing_commands: set[str] = {"/nonexistent"}
@@ -83,7 +98,31 @@ class FakeRuntime:
         self._check()
         if reference in self.missing_images:
             raise ImageNotFound(f"no image {reference}")
-        return Image(reference, "sha256:" + "0" * 64)
+        if policy == "Never" and reference not in self.stored:
+            raise ImageNotFound(f"image {reference} is not on the node, and imagePullPolicy is Never")
+        self.stored[reference] = datetime.now(UTC)
+        return Image(reference, _DIGEST)
+
+    async def present(self, reference: str) -> Image | None:
+        self._check()
+        return Image(reference, _DIGEST) if reference in self.stored else None
+
+    async def images(self) -> list[StoredImage]:
+        self._check()
+        used = self._used_images()
+        return [StoredImage(name, _DIGEST, _IMAGE_BYTES, at, name in used) for name, at in self.stored.items()]
+
+    async def remove_image(self, reference: str, unused_since: datetime | None = None) -> None:
+        self._check()
+        at = self.stored.get(reference)
+        if at is None:
+            return
+        if reference in self._used_images() or (unused_since is not None and at > unused_since):
+            raise ImageInUse(f"image {reference} is in use")
+        del self.stored[reference]
+
+    def _used_images(self) -> set[str]:
+        return {spec.image for sandbox_id, spec in self.specs.items() if sandbox_id in self.sandboxes}
 
     async def start(self, spec: SandboxSpec) -> Sandbox:
         self._check()
@@ -122,6 +161,21 @@ class FakeRuntime:
         self.signals.append((sandbox_id, signal))
         if sandbox.state is SandboxState.RUNNING and not (signal != 9 and sandbox_id in self.ignores_sigterm):
             self.finish(sandbox_id, 128 + signal)
+
+    async def execute(self, sandbox_id: str, request: ExecRequest) -> ExecSession:
+        sandbox = await self.get(sandbox_id)
+        if sandbox.state is not SandboxState.RUNNING:
+            raise SandboxNotRunning(f"sandbox {sandbox_id} does not run: nothing can be run in it")
+        if request.command[0] in self.missing_commands:
+            raise CommandNotFound(f"{request.command[0]} is not in the image")
+        self.sessions.append(FakeSession(request, dict(self.specs[sandbox_id].env)))
+        return self.sessions[-1]
+
+    async def stats(self, sandbox_id: str) -> Stats:
+        if (await self.get(sandbox_id)).state is not SandboxState.RUNNING:
+            raise SandboxNotRunning(f"sandbox {sandbox_id} does not run: it uses nothing")
+        limit = self.specs[sandbox_id].memory_limit_bytes
+        return Stats(datetime.now(UTC), 0.5, 2**20, 2**19, limit, 2**21, pids=1)
 
     async def remove(self, sandbox_id: str) -> None:
         self._check()

@@ -9,6 +9,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Literal, Protocol
 
+from iris_runtimes.execution import ExecRequest, ExecSession, Stats
+
 PullPolicy = Literal["Always", "IfNotPresent", "Never"]
 
 
@@ -53,6 +55,21 @@ class Image:
 
 
 @dataclass(frozen=True)
+class StoredImage:
+    """An image on the node. `reference` is its full name.
+
+    `size_bytes`: compressed and unpacked together; layers that images share count for each. `in_use`: a sandbox stands on
+    it, running or not.
+    """
+
+    reference: str
+    digest: str
+    size_bytes: int
+    last_used: datetime
+    in_use: bool = False
+
+
+@dataclass(frozen=True)
 class Device:
     """A host device for a sandbox. `permissions`: of r, w, m."""
 
@@ -68,6 +85,15 @@ class Mount:
     host_path: str
     container_path: str
     read_only: bool = False
+
+
+@dataclass(frozen=True)
+class Tmpfs:
+    """Memory as a directory; counts as the sandbox's memory. `mode` is octal, as chmod's."""
+
+    container_path: str
+    size_bytes: int
+    mode: int = 0o1777
 
 
 @dataclass(frozen=True)
@@ -90,7 +116,13 @@ class PodContext:
 
 @dataclass(frozen=True)
 class SandboxSpec:
-    """A command in an image. Empty `command` or `args`: the image's own. Network is the node's."""
+    """A command in an image. Empty `command` or `args`: the image's own.
+
+    `gpus`: ids or indices, brought in with their driver's libraries by CDI, else by the NVIDIA runtime; give either these
+    or the bare `devices` of GPUs. `cdi_devices`: full names, `vendor.com/class=name`. `hugepage_limits_bytes`: page size in
+    bytes -> bytes. Capabilities are written with or without CAP_, `ALL` is all of them. `network_namespace`: a path such as
+    /proc/PID/ns/net; empty: the node's.
+    """
 
     id: str
     image: str
@@ -103,14 +135,26 @@ class SandboxSpec:
     working_dir: str = ""
     user: int | None = None
     group: int | None = None
+    supplemental_groups: Sequence[int] = ()
     cpu_request_millicores: int = 0
     cpu_limit_millicores: int | None = None
+    cpu_period_us: int = 100_000
     memory_limit_bytes: int | None = None
     pids_limit: int = 32768
+    hugepage_limits_bytes: Mapping[int, int] = field(default_factory=dict)
+    shm_size_bytes: int = 64 * 2**20
     devices: Sequence[Device] = ()
+    cdi_devices: Sequence[str] = ()
+    gpus: Sequence[str] = ()
     mounts: Sequence[Mount] = ()
+    tmpfs: Sequence[Tmpfs] = ()
     oom_score_adj: int = 500
     hostname: str = ""
+    network_namespace: str = ""
+    privileged: bool = False
+    allow_privilege_escalation: bool = False
+    add_capabilities: Sequence[str] = ()
+    drop_capabilities: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -167,6 +211,19 @@ class Runtime(Protocol):
         """The image, fetched when the policy wants it. Credentials are tried in order; none: anonymous."""
         ...
 
+    async def present(self, reference: str) -> Image | None:
+        """The image if it is on the node, ready to start from; asks no registry."""
+        ...
+
+    async def images(self) -> list[StoredImage]:
+        """The images of Iris on this node."""
+        ...
+
+    async def remove_image(self, reference: str, unused_since: datetime | None = None) -> None:
+        """Remove it and what only it holds. Gone already is success. ImageInUse when a sandbox stands on it, when one is
+        just being started, or when it was used after `unused_since`."""
+        ...
+
     async def start(self, spec: SandboxSpec) -> Sandbox:
         """Make and start. Idempotent by id: one that runs or has exited is returned as it is, a half-made one is finished."""
         ...
@@ -185,6 +242,14 @@ class Runtime(Protocol):
 
     async def signal(self, sandbox_id: str, signal: int, *, everyone: bool = False) -> None:
         """Signal the command, or every process of the sandbox. One that has exited is no error."""
+        ...
+
+    async def execute(self, sandbox_id: str, request: ExecRequest) -> ExecSession:
+        """Run a command in a running sandbox. SandboxNotRunning, CommandNotFound, CommandNotExecutable."""
+        ...
+
+    async def stats(self, sandbox_id: str) -> Stats:
+        """What a running sandbox uses. SandboxNotRunning when it does not run."""
         ...
 
     async def remove(self, sandbox_id: str) -> None:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 import pytest
 
-from iris_runtimes.errors import CommandNotFound, ImageNotFound, SandboxNotFound
+from iris_runtimes.errors import CommandNotFound, ImageInUse, ImageNotFound, SandboxNotFound, SandboxNotRunning
+from iris_runtimes.execution import ExecRequest, Stream
+from iris_runtimes.lifecycle import run_command
 from iris_runtimes.protocol import Exit, PullPolicy, Runtime, Sandbox, SandboxSpec, SandboxState
 
 SpecMaker = Callable[..., SandboxSpec]
@@ -145,6 +148,117 @@ class RuntimeContract:
         assert caught.value.who == "user"
         assert "/nonexistent" in str(caught.value)
         assert await self._find(runtime, spec.id) is None
+
+    async def _running(self, runtime: Runtime, make_spec: SpecMaker, name: str, **more: object) -> SandboxSpec:
+        spec = make_spec(name, ["sleep", "1000"], **more)
+        await runtime.pull(spec.image)
+        await runtime.start(spec)
+        return spec
+
+    async def test_a_command_in_it_tells_output_and_code(self, runtime: Runtime, make_spec: SpecMaker) -> None:
+        spec = await self._running(runtime, make_spec, "inner")
+        said = await run_command(runtime, spec.id, ExecRequest(["echo", "hello", "there"]), 30)
+        assert (said.exit_code, said.output, said.truncated) == (0, b"hello there\n", False)
+        failed = await run_command(runtime, spec.id, ExecRequest(["sh", "-c", "exit 3"]), 30)
+        assert (failed.exit_code, failed.output) == (3, b"")
+
+    async def test_a_commands_streams_are_told_apart(self, runtime: Runtime, make_spec: SpecMaker) -> None:
+        spec = await self._running(runtime, make_spec, "apart")
+        session = await runtime.execute(spec.id, ExecRequest(["sh", "-c", "echo trouble >&2"]))
+        try:
+            async with asyncio.timeout(30), contextlib.aclosing(session.output()) as pieces:
+                assert [(one.stream, one.data) async for one in pieces] == [(Stream.STDERR, b"trouble\n")]
+            assert await session.wait() == 0
+        finally:
+            await session.close()
+
+    async def test_a_command_has_the_sandboxs_environment(self, runtime: Runtime, make_spec: SpecMaker) -> None:
+        spec = await self._running(runtime, make_spec, "heir", env=[("GREETING", "hello"), ("OTHER", "1")])
+        said = await run_command(runtime, spec.id, ExecRequest(["sh", "-c", "echo $GREETING"]), 30)
+        assert said.output == b"hello\n"
+        own = ExecRequest(["sh", "-c", "echo $OTHER"], env=[("OTHER", "2")])
+        assert (await run_command(runtime, spec.id, own, 30)).output == b"2\n"
+
+    async def test_a_command_reads_its_input_to_the_end(self, runtime: Runtime, make_spec: SpecMaker) -> None:
+        spec = await self._running(runtime, make_spec, "reader")
+        session = await runtime.execute(spec.id, ExecRequest(["cat"], stdin=True))
+        try:
+            await session.write(b"one\n")
+            await session.write(b"two\n")
+            await session.end_input()
+            async with asyncio.timeout(30), contextlib.aclosing(session.output()) as pieces:
+                assert b"".join([one.data async for one in pieces]) == b"one\ntwo\n"
+                assert await session.wait() == 0
+        finally:
+            await session.close()
+
+    async def test_a_terminal_has_a_size_and_one_stream(self, runtime: Runtime, make_spec: SpecMaker) -> None:
+        spec = await self._running(runtime, make_spec, "tty")
+        request = ExecRequest(["stty", "size"], terminal=True, stdin=True, columns=123, rows=45)
+        said = await run_command(runtime, spec.id, request, 30)
+        assert said.output.split() == [b"45", b"123"]
+
+    async def test_a_commands_timeout_ends_it(self, runtime: Runtime, make_spec: SpecMaker) -> None:
+        spec = await self._running(runtime, make_spec, "slow")
+        async with asyncio.timeout(25):
+            found = await run_command(runtime, spec.id, ExecRequest(["sleep", "900"]), 0.5)
+        assert found.timed_out
+        assert (await runtime.get(spec.id)).state is SandboxState.RUNNING
+
+    async def test_output_beyond_the_limit_is_dropped(self, runtime: Runtime, make_spec: SpecMaker) -> None:
+        spec = await self._running(runtime, make_spec, "verbose")
+        found = await run_command(runtime, spec.id, ExecRequest(["echo", "x" * 1000]), 30, max_output_bytes=10)
+        assert (found.exit_code, found.output, found.truncated) == (0, b"x" * 10, True)
+
+    async def test_a_missing_command_in_it(self, runtime: Runtime, make_spec: SpecMaker) -> None:
+        spec = await self._running(runtime, make_spec, "absent")
+        with pytest.raises(CommandNotFound, match="/nonexistent"):
+            await runtime.execute(spec.id, ExecRequest(["/nonexistent"]))
+
+    async def test_no_command_where_nothing_runs(self, runtime: Runtime, make_spec: SpecMaker) -> None:
+        spec = make_spec("over", ["true"])
+        await runtime.pull(spec.image)
+        await runtime.start(spec)
+        await ended(runtime, spec.id)
+        with pytest.raises(SandboxNotRunning):
+            await runtime.execute(spec.id, ExecRequest(["true"]))
+        with pytest.raises(SandboxNotRunning):
+            await runtime.stats(spec.id)
+        with pytest.raises(SandboxNotFound):
+            await runtime.execute("task-never-made-1", ExecRequest(["true"]))
+        with pytest.raises(SandboxNotFound):
+            await runtime.stats("task-never-made-1")
+
+    async def test_what_it_uses(self, runtime: Runtime, make_spec: SpecMaker) -> None:
+        spec = await self._running(runtime, make_spec, "user", memory_limit_bytes=64 * 2**20)
+        found = await runtime.stats(spec.id)
+        assert found.cpu_seconds > 0
+        assert 0 < found.working_set_bytes <= found.memory_bytes < 64 * 2**20
+        assert found.memory_limit_bytes == 64 * 2**20
+        assert found.pids in (1, None)
+
+    async def test_images_are_listed_and_removed_when_unused(self, runtime: Runtime, make_spec: SpecMaker) -> None:
+        spec = await self._running(runtime, make_spec, "holder")
+        image = await runtime.present(spec.image)
+        assert image is not None
+        listed = next(one for one in await runtime.images() if one.in_use)
+        assert listed.digest == image.digest
+        assert listed.size_bytes > 0
+        with pytest.raises(ImageInUse):
+            await runtime.remove_image(spec.image)
+        assert await runtime.present(spec.image) == image
+
+    async def test_an_image_used_since_is_kept(self, runtime: Runtime, make_spec: SpecMaker) -> None:
+        spec = make_spec("recent", ["true"])
+        before = datetime(2020, 1, 1, tzinfo=UTC)
+        await runtime.pull(spec.image)
+        with pytest.raises(ImageInUse):
+            await runtime.remove_image(spec.image, unused_since=before)
+        assert await runtime.present(spec.image)
+
+    async def test_an_image_that_is_not_there(self, runtime: Runtime) -> None:
+        assert await runtime.present(self.missing_image) is None
+        await runtime.remove_image(self.missing_image)
 
     async def _find(self, runtime: Runtime, sandbox_id: str) -> Sandbox | None:
         return next((one for one in await runtime.list() if one.id == sandbox_id), None)

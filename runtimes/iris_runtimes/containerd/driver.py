@@ -9,25 +9,34 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import grpc
 from google.protobuf.empty_pb2 import Empty
 
+from iris_runtimes.containerd.cdi import CDI_FOLDERS, CdiRegistry
+from iris_runtimes.containerd.cdi_edits import apply_edits
 from iris_runtimes.containerd.channel import call_options, in_namespace, is_not_found, open_channel, translated
+from iris_runtimes.containerd.devices import look_at_device
 from iris_runtimes.containerd.events import exits
+from iris_runtimes.containerd.executor import EXEC_FOLDER, Executor
 from iris_runtimes.containerd.exits import memory_facts
+from iris_runtimes.containerd.gpus import cdi_names, gpu_road
 from iris_runtimes.containerd.image_config import Accounts, ImageConfig, User, needs_accounts, resolve_user
 from iris_runtimes.containerd.images import HOSTS_DIR, Images
 from iris_runtimes.containerd.keyed import KeyedOperations
 from iris_runtimes.containerd.maker import Maker
 from iris_runtimes.containerd.observe import Observer
-from iris_runtimes.containerd.oci_spec import build_spec, look_at_device
+from iris_runtimes.containerd.oci_spec import build_spec
 from iris_runtimes.containerd.pod_context import read_pod_context
 from iris_runtimes.containerd.proto import containers_pb2_grpc, tasks_pb2, tasks_pb2_grpc, version_pb2_grpc
 from iris_runtimes.containerd.start_errors import start_error
+from iris_runtimes.containerd.stats import stats_of
 from iris_runtimes.containerd.transfer import STALL_SECONDS
-from iris_runtimes.errors import NodeFault, RuntimeFault, RuntimeUnavailable, SandboxNotFound
+from iris_runtimes.errors import NodeFault, RuntimeFault, RuntimeUnavailable, SandboxNotFound, SandboxNotRunning
+from iris_runtimes.execution import ExecRequest, ExecSession, Stats
 from iris_runtimes.protocol import (
     Credentials,
     Exit,
@@ -40,6 +49,7 @@ from iris_runtimes.protocol import (
     Sandbox,
     SandboxSpec,
     SandboxState,
+    StoredImage,
 )
 
 DEFAULT_SOCKET = "/run/containerd/containerd.sock"
@@ -56,7 +66,12 @@ class ContainerdRuntime:
         default_registry: str = "",
         hosts_dir: str = HOSTS_DIR,
         pull_stall_seconds: float = STALL_SECONDS,
+        exec_folder: Path = EXEC_FOLDER,
+        cdi_folders: Sequence[Path] = CDI_FOLDERS,
+        nvidia_runtime: str = "",
     ) -> None:
+        """`exec_folder`: for pipes, the same path here and for containerd. `nvidia_runtime`: NVIDIA's program in runc's
+        place, as containerd finds it; empty: there is none."""
         self._channel = open_channel(socket)
         self._namespace = namespace
         self._call = call_options(namespace)
@@ -64,6 +79,9 @@ class ContainerdRuntime:
         self._operations = KeyedOperations()
         self._observer = Observer(self._channel, namespace, self._operations.running)
         self._maker = Maker(self._channel, namespace)
+        self._executor = Executor(self._channel, namespace, exec_folder)
+        self._cdi = CdiRegistry(cdi_folders)
+        self._nvidia_runtime = nvidia_runtime
         self._containers = containers_pb2_grpc.ContainersStub(self._channel)
         self._tasks = tasks_pb2_grpc.TasksStub(self._channel)
         self._version = version_pb2_grpc.VersionStub(self._channel)
@@ -94,6 +112,15 @@ class ContainerdRuntime:
     ) -> Image:
         return await self._images.pull(reference, policy, credentials, on_progress)
 
+    async def present(self, reference: str) -> Image | None:
+        return await self._images.present(reference)
+
+    async def images(self) -> list[StoredImage]:
+        return await self._images.all()
+
+    async def remove_image(self, reference: str, unused_since: datetime | None = None) -> None:
+        await self._images.remove(reference, unused_since)
+
     async def start(self, spec: SandboxSpec) -> Sandbox:
         return await self._operations.run(spec.id, self._start(spec))
 
@@ -123,6 +150,21 @@ class ContainerdRuntime:
         async with translated():
             await self._maker.signal(sandbox_id, signal, everyone)
 
+    async def execute(self, sandbox_id: str, request: ExecRequest) -> ExecSession:
+        async with translated():
+            return await self._executor.execute(sandbox_id, request)
+
+    async def stats(self, sandbox_id: str) -> Stats:
+        found = None
+        if (await self.get(sandbox_id)).state is SandboxState.RUNNING:
+            async with translated():
+                request = tasks_pb2.MetricsRequest(filters=[f"id=={sandbox_id}"])
+                answer = await self._tasks.Metrics(request, **self._call)
+            found = stats_of(answer.metrics[0]) if answer.metrics else None
+        if found is None:
+            raise SandboxNotRunning(f"sandbox {sandbox_id} does not run: it uses nothing")
+        return found
+
     async def remove(self, sandbox_id: str) -> None:
         await self._operations.run(sandbox_id, self._remove(sandbox_id, of_unknown_past=True))
 
@@ -141,16 +183,19 @@ class ContainerdRuntime:
             existing = await self._observer.one(spec.id, by_changer=True)
         if existing is not None and existing.state is not SandboxState.CREATED:
             return existing
+        async with self._images.being_started_from(spec.image):
+            return await self._make(spec)
+
+    async def _make(self, spec: SandboxSpec) -> Sandbox:
         config = await self._images.config(spec.image)
         user = await self._user(spec, config)
-        devices = [look_at_device(device) for device in spec.devices]
-        body = build_spec(spec, config, user, devices, cgroup_v2=self._cgroup_v2)
+        body, binary = await asyncio.to_thread(self._body, spec, config, user)
         try:
             await asyncio.to_thread(spec.log_path.parent.mkdir, parents=True, exist_ok=True)
         except OSError as error:
             raise NodeFault(f"the log's folder {spec.log_path.parent} can't be made: {error.strerror}") from error
         try:
-            pid = await self._maker.make(spec, body, config.chain_id)
+            pid = await self._maker.make(spec, body, config.chain_id, binary)
         except grpc.aio.AioRpcError as error:
             if is_not_found(error):
                 self._images.forget_unpacked(config)
@@ -160,6 +205,15 @@ class ContainerdRuntime:
                     await self._remove(spec.id, of_unknown_past=False)
             raise failure from error
         return Sandbox(spec.id, dict(spec.labels), SandboxState.RUNNING, pid)
+
+    def _body(self, spec: SandboxSpec, config: ImageConfig, user: User) -> tuple[dict[str, Any], str]:
+        """The OCI spec and the program in runc's place, if any. Looks at devices and at CDI files, so it blocks."""
+        road = gpu_road(spec.gpus, self._cdi.has(cdi_names(spec.gpus)), self._nvidia_runtime)
+        devices = [look_at_device(device) for device in spec.devices]
+        with_gpus = replace(spec, env=[*spec.env, *road.env]) if road.env else spec
+        body = build_spec(with_gpus, config, user, devices, cgroup_v2=self._cgroup_v2)
+        apply_edits(body, self._cdi.edits([*spec.cdi_devices, *road.cdi_devices]))
+        return body, road.runtime_binary
 
     async def _remove(self, sandbox_id: str, *, of_unknown_past: bool) -> None:
         async with translated():

@@ -21,7 +21,10 @@ class User:
 
 @dataclass(frozen=True)
 class ImageConfig:
-    """What a sandbox needs of an image. `chain_id` is the snapshot of all its layers; `layers` their digests, lowest first."""
+    """What a sandbox needs of an image. `chain_id` is the snapshot of all its layers; `layers` their digests, lowest first.
+
+    `chain`: the snapshots of the lowest one, two, ... layers. `blob_bytes`: all blobs, compressed, as the manifest says.
+    """
 
     digest: str
     chain_id: str
@@ -31,6 +34,8 @@ class ImageConfig:
     env: tuple[str, ...] = ()
     working_dir: str = ""
     user: str = ""
+    chain: tuple[str, ...] = ()
+    blob_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -41,12 +46,18 @@ class Accounts:
     group: str = ""
 
 
-def chain_id(diff_ids: Sequence[str]) -> str:
-    """The OCI image spec's ChainID: each layer hashed onto the chain below it."""
-    chain = ""
+def chain_ids(diff_ids: Sequence[str]) -> tuple[str, ...]:
+    """The OCI image spec's ChainIDs of the lowest one, two, ... layers: each layer hashed onto the chain below it."""
+    chain: list[str] = []
     for diff_id in diff_ids:
-        chain = f"sha256:{hashlib.sha256(f'{chain} {diff_id}'.encode()).hexdigest()}" if chain else diff_id
-    return chain
+        below = f"{chain[-1]} {diff_id}".encode() if chain else b""
+        chain.append(f"sha256:{hashlib.sha256(below).hexdigest()}" if below else diff_id)
+    return tuple(chain)
+
+
+def chain_id(diff_ids: Sequence[str]) -> str:
+    """The ChainID of all layers; empty for none."""
+    return (chain_ids(diff_ids) or ("",))[-1]
 
 
 def pick_manifest(index: Mapping[str, Any], architecture: str) -> str:
@@ -64,6 +75,7 @@ def parse_config(digest: str, manifest: Mapping[str, Any], config: Mapping[str, 
     try:
         diff_ids = config["rootfs"]["diff_ids"]
         layers = tuple(layer["digest"] for layer in manifest["layers"])
+        blobs = [manifest.get("config") or {}, *manifest["layers"]]
     except (KeyError, TypeError) as error:
         raise ImageInvalid(f"{digest} is no container image: {error} is missing") from error
     return ImageConfig(
@@ -75,6 +87,8 @@ def parse_config(digest: str, manifest: Mapping[str, Any], config: Mapping[str, 
         env=tuple(inner.get("Env") or ()),
         working_dir=inner.get("WorkingDir") or "",
         user=inner.get("User") or "",
+        chain=chain_ids(diff_ids),
+        blob_bytes=sum(int(blob.get("size", 0)) for blob in blobs),
     )
 
 

@@ -48,9 +48,9 @@ class Maker:
         self._snapshots = snapshots_pb2_grpc.SnapshotsStub(channel)
         self._tasks = tasks_pb2_grpc.TasksStub(channel)
 
-    async def make(self, spec: SandboxSpec, body: dict[str, Any], parent_snapshot: str) -> int:
-        """Make it and start its command; its process id, 0 when an earlier start made it."""
-        await self._create_container(spec, body)
+    async def make(self, spec: SandboxSpec, body: dict[str, Any], parent_snapshot: str, binary: str = "") -> int:
+        """Make it and start its command; its process id, 0 when an earlier start made it. `binary`: in runc's place."""
+        await self._create_container(spec, body, binary)
         mounts = await self._prepare(spec.id, parent_snapshot)
         log = f"file://{spec.log_path}"
         # Two streams, one file: the shim appends to it, and goes on when the agent is away.
@@ -91,8 +91,8 @@ class Maker:
         options = call_options(self._namespace) | {"timeout": seconds}
         await settled(lambda: unless_gone(self._tasks.Wait(request, **options)))
 
-    async def _create_container(self, spec: SandboxSpec, body: dict[str, Any]) -> None:
-        options = runc_pb2.Options(systemd_cgroup=spec.cgroup.systemd)
+    async def _create_container(self, spec: SandboxSpec, body: dict[str, Any], binary: str) -> None:
+        options = runc_pb2.Options(systemd_cgroup=spec.cgroup.systemd, binary_name=binary)
         container = containers_pb2.Container(
             id=spec.id,
             labels=dict(spec.labels),

@@ -1,4 +1,4 @@
-"""containerd's default seccomp profile (v2.2.9, contrib/seccomp), for the capabilities that oci_spec grants. Pure.
+"""containerd's default seccomp profile (v2.2.9, contrib/seccomp), for the capabilities that a sandbox is granted. Pure.
 
 seccomp.json lists the system calls that are allowed without conditions; the conditional ones are here, with their reasons.
 """
@@ -13,6 +13,7 @@ from typing import Any
 _ALLOW = "SCMP_ACT_ALLOW"
 _ERRNO = "SCMP_ACT_ERRNO"
 _ENOSYS = 38
+_ADMIN = "CAP_SYS_ADMIN"
 _AF_ALG = 38  # the kernel's crypto sockets: a steady source of privilege escalations
 _AF_VSOCK = 40  # reaches the hypervisor around the network's rules
 # NEWNS | NEWUTS | NEWIPC | NEWUSER | NEWPID | NEWNET | NEWCGROUP: no new namespaces without CAP_SYS_ADMIN
@@ -23,21 +24,28 @@ _SOCKETS = (("SCMP_CMP_LT", _AF_ALG), ("SCMP_CMP_EQ", _AF_ALG + 1), ("SCMP_CMP_G
 
 
 @cache
-def default_profile(machine: str) -> dict[str, Any] | None:
-    """linux.seccomp for a machine (`uname -m`); None for one that the profile does not know, as with containerd."""
+def default_profile(machine: str, capabilities: tuple[str, ...] = ()) -> dict[str, Any] | None:
+    """linux.seccomp for a machine (`uname -m`); None for one that the profile does not know, as with containerd.
+
+    `capabilities`: full names of those granted; some open system calls of their own.
+    """
     data = json.loads((resources.files(__package__) / "seccomp.json").read_text())
     architecture = data["architectures"].get(machine)
     if architecture is None:
         return None
     conditional = [_allow_if("socket", comparison, value) for comparison, value in _SOCKETS]
     conditional += [_allow_if("personality", "SCMP_CMP_EQ", value) for value in _PERSONALITIES]
-    conditional.append(_allow_if("clone", "SCMP_CMP_MASKED_EQ", _CLONE_NAMESPACES))
-    # clone3 hides its flags in memory: "no such call" makes the C library fall back to clone
-    clone3 = {"names": ["clone3"], "action": _ERRNO, "errnoRet": _ENOSYS}
+    for capability in capabilities:
+        if calls := data["capabilities"].get(capability):
+            conditional.append({"names": calls, "action": _ALLOW})
+    if _ADMIN not in capabilities:
+        conditional.append(_allow_if("clone", "SCMP_CMP_MASKED_EQ", _CLONE_NAMESPACES))
+        # clone3 hides its flags in memory: "no such call" makes the C library fall back to clone
+        conditional.append({"names": ["clone3"], "action": _ERRNO, "errnoRet": _ENOSYS})
     return {
         "defaultAction": _ERRNO,
         "architectures": architecture["names"],
-        "syscalls": [{"names": [*data["allow"], *architecture["allow"]], "action": _ALLOW}, *conditional, clone3],
+        "syscalls": [{"names": [*data["allow"], *architecture["allow"]], "action": _ALLOW}, *conditional],
     }
 
 

@@ -10,6 +10,7 @@ from iris_runtimes.containerd.channel import status_of, translate
 from iris_runtimes.errors import (
     CommandNotExecutable,
     CommandNotFound,
+    InvalidLimits,
     InvalidSpec,
     NodeFault,
     RuntimeFault,
@@ -20,13 +21,20 @@ _WRAPPERS = re.compile(r"error during container init: |unable to start container
 _NOT_FOUND = re.compile(r"executable file not found|no such file or directory")
 _NOT_EXECUTABLE = re.compile(r"permission denied|exec format error|is a directory")
 
-_INVALID = (
+_INVALID: tuple[tuple[re.Pattern[str], type[InvalidSpec], str], ...] = (
     (
         re.compile(r"chdir to cwd|Cwd must be an absolute path|mkdir .*: not a directory"),
+        InvalidSpec,
         "the working directory can't be used",
     ),
-    (re.compile(r"unable to set memory limit|OOM-killed"), "the memory limit is too low to start anything"),
-    (re.compile(r"unable to setup user"), "the user or group can't be used"),
+    (
+        re.compile(r"unable to set memory limit|OOM-killed"),
+        InvalidLimits,
+        "the memory limit is too low to start anything",
+    ),
+    (re.compile(r"unable to setup user"), InvalidSpec, "the user or group can't be used"),
+    (re.compile(r"hugetlb|hugepage", re.IGNORECASE), InvalidLimits, "this node can't limit such huge pages"),
+    (re.compile(r"cpu\.(cfs_|max)|pids\.(max|limit)"), InvalidLimits, "the kernel refuses the limit"),
 )
 
 
@@ -42,9 +50,9 @@ def start_error(error: grpc.aio.AioRpcError, command: str, image: str) -> Runtim
             return CommandNotFound(f"{command} is not in the image {image}")
         if _NOT_EXECUTABLE.search(last):
             return CommandNotExecutable(f"{command} in the image {image} can't be executed: {last}")
-    for signs, meaning in _INVALID:
+    for signs, kind, meaning in _INVALID:
         if signs.search(words):
-            return InvalidSpec(f"{meaning}: {last}")
+            return kind(f"{meaning}: {last}")
     if "no space left on device" in words:
         return NodeFault(f"the node's disk is full: {last}")
     return NodeFault(f"the sandbox could not be started: {last}")

@@ -40,8 +40,10 @@ def containerd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrivateCont
 
 
 @pytest_asyncio.fixture(loop_scope="session")  # grpc.aio keeps to the loop it first saw
-async def runtime(containerd: PrivateContainerd) -> AsyncIterator[ContainerdRuntime]:
-    driver = ContainerdRuntime(str(containerd.socket), containerd.namespace)
+async def runtime(containerd: PrivateContainerd, tmp_path: Path) -> AsyncIterator[ContainerdRuntime]:
+    driver = ContainerdRuntime(
+        str(containerd.socket), containerd.namespace, exec_folder=tmp_path / "exec", cdi_folders=[tmp_path / "cdi"]
+    )
     yield driver
     for sandbox in await driver.list():
         await driver.remove(sandbox.id)

@@ -19,7 +19,7 @@ def runtime() -> FakeRuntime:
 
 @pytest.fixture
 def make_spec(tmp_path: Path) -> Callable[..., SandboxSpec]:
-    def make(name: str, command: list[str]) -> SandboxSpec:
+    def make(name: str, command: list[str], **more: object) -> SandboxSpec:
         return SandboxSpec(
             id=f"task-{name}-1",
             image="task",
@@ -27,6 +27,7 @@ def make_spec(tmp_path: Path) -> Callable[..., SandboxSpec]:
             cgroup=CgroupParent("/kubepods/pod-fake"),
             labels={"iris.dev/task-name": name},
             command=command,
+            **more,  # type: ignore[arg-type]
         )
 
     return make

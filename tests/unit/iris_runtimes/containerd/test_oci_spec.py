@@ -4,13 +4,12 @@ from typing import Any
 
 import pytest
 
+from iris_runtimes.containerd.devices import DeviceNode, look_at_device
 from iris_runtimes.containerd.image_config import User
 from iris_runtimes.containerd.oci_spec import (
-    DeviceNode,
     build_spec,
     cgroups_path,
     environment,
-    look_at_device,
     process_args,
 )
 from iris_runtimes.errors import InvalidSpec, NodeFault

@@ -1,0 +1,157 @@
+"""Commands in running sandboxes: containerd's Exec, with streams through named pipes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import uuid
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import grpc
+from google.protobuf.any_pb2 import Any as AnyMessage
+
+from iris_runtimes.containerd.channel import call_options, is_not_found, status_of
+from iris_runtimes.containerd.fifos import InputPipe, OutputPipe
+from iris_runtimes.containerd.proto import containers_pb2, containers_pb2_grpc, tasks_pb2, tasks_pb2_grpc
+from iris_runtimes.containerd.session import ContainerdSession, Streams
+from iris_runtimes.containerd.start_errors import start_error
+from iris_runtimes.errors import InvalidSpec, NodeFault, SandboxNotFound, SandboxNotRunning
+from iris_runtimes.execution import ExecRequest
+
+PROCESS_TYPE = "types.containerd.io/opencontainers/runtime-spec/1/Process"
+EXEC_FOLDER = Path("/var/cache/iris/exec")  # the same path for us and for containerd's shims
+# In the environment of a command and so of all that it starts: how its descendants are found
+MARK = "IRIS_EXEC_ID"
+# Twice: what a process started while it was looked for is found the second time
+_SWEEP = f"""
+for round in 1 2; do for one in /proc/[0-9]*; do
+  if tr '\\000' '\\n' <"$one/environ" | grep -qx "{MARK}=$1"; then kill -9 "${{one#/proc/}}"; fi
+done; done 2>/dev/null
+"""
+_SWEEP_SECONDS = 10.0
+
+
+class Executor:
+    """Makes sessions in the sandboxes of one containerd namespace."""
+
+    def __init__(self, channel: grpc.aio.Channel, namespace: str, folder: Path) -> None:
+        self._channel = channel
+        self._namespace = namespace
+        self._folder = folder
+        self._call = call_options(namespace)
+        self._containers = containers_pb2_grpc.ContainersStub(channel)
+        self._tasks = tasks_pb2_grpc.TasksStub(channel)
+
+    async def execute(self, sandbox_id: str, request: ExecRequest) -> ContainerdSession:
+        """See protocol.Runtime.execute. Raises grpc.aio.AioRpcError for what a caller can't know better."""
+        if not request.command:
+            raise InvalidSpec("a command to run in a sandbox needs at least a program")
+        exec_id = f"exec-{uuid.uuid4().hex}"
+        spec = await self._process(sandbox_id, request, exec_id)
+        folder = self._folder / exec_id
+        try:
+            folder.mkdir(parents=True, mode=0o700)
+            streams = _open_streams(folder, request)
+        except OSError as error:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise NodeFault(f"the pipes in {folder} can't be made: {error.strerror}") from error
+        sweep = partial(self._sweep, sandbox_id, exec_id)
+        session = ContainerdSession(self._channel, self._namespace, sandbox_id, exec_id, folder, streams, sweep)
+        try:
+            await self._begin(sandbox_id, exec_id, folder, request, spec)
+        except grpc.aio.AioRpcError as error:
+            await session.abandon()
+            raise _failure(error, sandbox_id, request) from error
+        except BaseException:
+            await session.abandon()
+            raise
+        if streams.stdin is not None:
+            streams.stdin.reader_has_come()
+        if request.terminal:
+            await session.resize(request.columns, request.rows)
+        return session
+
+    async def _begin(
+        self, sandbox_id: str, exec_id: str, folder: Path, request: ExecRequest, process: dict[str, Any]
+    ) -> None:
+        ask = tasks_pb2.ExecProcessRequest(
+            container_id=sandbox_id,
+            exec_id=exec_id,
+            stdin=str(folder / "stdin") if request.stdin else "",
+            stdout=str(folder / "stdout"),
+            stderr="" if request.terminal else str(folder / "stderr"),
+            terminal=request.terminal,
+            spec=AnyMessage(type_url=PROCESS_TYPE, value=json.dumps(process).encode()),
+        )
+        await self._tasks.Exec(ask, **self._call)
+        await self._tasks.Start(tasks_pb2.StartRequest(container_id=sandbox_id, exec_id=exec_id), **self._call)
+
+    async def _sweep(self, sandbox_id: str, exec_id: str) -> None:
+        """End the descendants of a command, as root and by the image's own shell; without one, nothing happens."""
+        own = f"{exec_id}-sweep"
+        script = ExecRequest(["sh", "-c", _SWEEP, "sh", exec_id], user=0)
+        with suppress(grpc.aio.AioRpcError, TimeoutError, SandboxNotFound):
+            process = await self._process(sandbox_id, script, own)
+            ask = tasks_pb2.ExecProcessRequest(
+                container_id=sandbox_id,
+                exec_id=own,
+                spec=AnyMessage(type_url=PROCESS_TYPE, value=json.dumps(process).encode()),
+            )
+            await self._tasks.Exec(ask, **self._call)
+            try:
+                await self._tasks.Start(tasks_pb2.StartRequest(container_id=sandbox_id, exec_id=own), **self._call)
+                async with asyncio.timeout(_SWEEP_SECONDS):
+                    await self._tasks.Wait(tasks_pb2.WaitRequest(container_id=sandbox_id, exec_id=own), **self._call)
+            finally:
+                gone = tasks_pb2.DeleteProcessRequest(container_id=sandbox_id, exec_id=own)
+                await self._tasks.DeleteProcess(gone, **self._call)
+
+    async def _process(self, sandbox_id: str, request: ExecRequest, exec_id: str) -> dict[str, Any]:
+        try:
+            found = await self._containers.Get(containers_pb2.GetContainerRequest(id=sandbox_id), **self._call)
+        except grpc.aio.AioRpcError as error:
+            if is_not_found(error):
+                raise SandboxNotFound(f"no sandbox {sandbox_id}") from error
+            raise
+        return process_spec(json.loads(found.container.spec.value)["process"], request, exec_id)
+
+
+def process_spec(main: dict[str, Any], request: ExecRequest, exec_id: str) -> dict[str, Any]:
+    """The process of an exec: as the sandbox's own but for what the request says. Pure."""
+    env = dict(pair.partition("=")[::2] for pair in main["env"])
+    env.update(request.env)
+    if request.terminal:
+        env.setdefault("TERM", "xterm")
+    env[MARK] = exec_id
+    user = dict(main["user"])
+    if request.user is not None:
+        user = {"uid": request.user, "gid": request.group or 0}
+    elif request.group is not None:
+        user["gid"] = request.group
+    return {
+        **main,
+        "args": list(request.command),
+        "env": [f"{name}={value}" for name, value in env.items()],
+        "cwd": request.working_dir or main["cwd"],
+        "user": user,
+        "terminal": request.terminal,
+        **({"consoleSize": {"width": request.columns, "height": request.rows}} if request.terminal else {}),
+    }
+
+
+def _open_streams(folder: Path, request: ExecRequest) -> Streams:
+    outputs: Sequence[str] = ("stdout",) if request.terminal else ("stdout", "stderr")
+    opened = {name: OutputPipe(folder / name) for name in outputs}
+    return Streams(InputPipe(folder / "stdin") if request.stdin else None, opened["stdout"], opened.get("stderr"))
+
+
+def _failure(error: grpc.aio.AioRpcError, sandbox_id: str, request: ExecRequest) -> Exception:
+    code, words = status_of(error)
+    if is_not_found(error) or code is grpc.StatusCode.FAILED_PRECONDITION or "in a stopped state" in words:
+        return SandboxNotRunning(f"sandbox {sandbox_id} does not run: nothing can be run in it")
+    return start_error(error, request.command[0], f"of sandbox {sandbox_id}")
