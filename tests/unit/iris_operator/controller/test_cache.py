@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iris_operator.controller.cache import Cache
-from iris_operator.ports.kube import IRIS_CLUSTERS, LEASES, NODEPOOLS, NODES, PODS, SLICES, TASKS
-from tests.builders import Builder, cluster, lease, node, node_pool, slice_, task, worker
+from iris_operator.ports.kube import IRIS_CLUSTERS, LEASES, NODEPOOLS, NODES, PODS, SCALE_GROUPS, SLICES, TASKS
+from tests.builders import Builder, cluster, group, group_member, lease, node, node_pool, slice_, task, worker
 
 
 def _at(version: int, built: Builder[Any]) -> dict[str, Any]:
@@ -123,3 +123,35 @@ def test_the_very_worker() -> None:
     assert cache.worker_exists(bound)
     assert not cache.worker_exists(task("a").bound(workerUid="before").build())
     assert not cache.worker_exists(task("a").build())
+
+
+def test_a_slice_s_tasks_follow_their_binding() -> None:
+    cache = Cache()
+    cache.put(TASKS, _at(1, task("a").bound("s")))
+    cache.put(TASKS, _at(1, task("b").bound("s")))
+    cache.put(TASKS, _at(2, task("a").bound("t")))
+    cache.put(TASKS, _at(2, task("b")))
+    assert [one.metadata.name for one in cache.tasks_on("team", "t")] == ["a"]
+    assert list(cache.tasks_on("team", "s")) == []
+    cache.put(TASKS, _at(3, task("a").bound("t").phase("Succeeded")))
+    assert list(cache.tasks_on("team", "t")) == []
+    cache.put(TASKS, _at(3, task("b").bound("t")))
+    cache.drop(TASKS, "team/b", "uid-b")
+    assert list(cache.tasks_on("team", "t")) == []
+
+
+def test_a_slice_by_the_label_of_its_nodes() -> None:
+    cache = Cache()
+    assert cache.slice_by_id("team-s") == ""
+    cache.put(SLICES, _at(1, slice_()))
+    assert cache.slice_by_id("team-s") == "team/s"
+    cache.drop(SLICES, "team/s", "uid-s")
+    assert cache.slice_by_id("team-s") == ""
+
+
+def test_a_slice_knows_how_long_its_group_s_boots_took() -> None:
+    cache = Cache()
+    boots = [{"sliceName": "x", "seconds": 1020}, {"sliceName": "y", "seconds": 1200}]
+    cache.put(SCALE_GROUPS, _at(1, group("g").status(recentBoots=boots)))
+    assert cache.slice_view(group_member("g", "s").build()).boots == (1020, 1200)
+    assert cache.slice_view(slice_().build()).boots == ()

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from iris_operator.controller.cache import Cache
-from iris_operator.controller.routing import CLUSTER, GROUP, PLACE, SLICE, TASK, WORKER, route
+from iris_operator.controller.routing import CLUSTER, GROUP, ORPHANS, PLACE, SLICE, TASK, WORKER, route
 from iris_operator.controller.workqueue import Key
 from iris_operator.ports.kube import IRIS_CLUSTERS, LEASES, NODEPOOLS, NODES, PODS, SCALE_GROUPS, SLICES, TASKS, Kind
 from tests.builders import Builder, cluster, group, lease, node, node_pool, slice_, task, worker
 
 _SLICE, _PLACE, _CLUSTER = Key(SLICE, "team/s"), Key(PLACE, "team"), Key(CLUSTER, "team")
-_A = Key(TASK, "team/a")
+_A, _ORPHANS = Key(TASK, "team/a"), Key(ORPHANS, "")
 
 Built = Builder[Any]
 
@@ -31,13 +31,30 @@ CASES: dict[str, tuple[Kind, Built, Built | None, set[Key], set[Key]]] = {
     "a slice": (SLICES, slice_(), None, {_SLICE, _PLACE}, {_CLUSTER}),
     "a group's slice": (SLICES, slice_(scaleGroupName="g"), None, {_SLICE, _PLACE, Key(GROUP, "team/g")}, {_CLUSTER}),
     "a NodePool of ours": (NODEPOOLS, node_pool(), None, {_SLICE}, set()),
+    "a NodePool that comes on": (NODEPOOLS, node_pool().validated(), node_pool(), set(), {_SLICE}),
+    "a NodePool over quota": (NODEPOOLS, node_pool().condition("Quota", "False"), node_pool(), {_SLICE}, set()),
+    "a NodePool within quota again": (NODEPOOLS, node_pool(), node_pool().condition("Quota", "False"), {_SLICE}, set()),
+    "a NodePool of an earlier slice": (
+        NODEPOOLS, node_pool().meta(annotations={"iris.dev/slice": "team/s", "iris.dev/slice-uid": "old"}), None,
+        {_SLICE, _ORPHANS}, set(),
+    ),
+    "a NodePool without its slice": (NODEPOOLS, node_pool("other"), None, {Key(SLICE, "team/other"), _ORPHANS}, set()),
+    "a NodePool that was marked": (
+        NODEPOOLS,
+        node_pool().meta(annotations={**node_pool().body()["metadata"]["annotations"], "iris.dev/orphaned-since": "x"}),
+        None, {_SLICE, _ORPHANS}, set(),
+    ),
     "a stranger's NodePool": (NODEPOOLS, node_pool().meta(annotations={}), None, set(), set()),
     "a node of ours": (NODES, node(), None, {_SLICE}, set()),
     "a node's heartbeat": (NODES, node().meta(resourceVersion="9"), node(), set(), set()),
     "a node that turned NotReady": (NODES, node().not_ready(), node(), {_SLICE}, set()),
+    "a node's small words": (NODES, node().status(images=[1], capacity={"cpu": "9"}), node(), set(), {_SLICE}),
+    "a node whose GPUs came": (NODES, node(gpu=8), node(), {_SLICE}, set()),
     "a node of nobody's slice": (NODES, node("other"), None, set(), set()),
     "a worker": (PODS, worker(), None, {_SLICE, _A}, set()),
     "a worker that leaves": (PODS, worker().deleting(), None, {_SLICE, _A, Key(WORKER, "team/s-worker-0")}, set()),
+    "a worker that is being started": (PODS, worker().status(reason="x"), worker(), set(), {_SLICE}),
+    "a worker that is ready": (PODS, worker().ready(), worker(), {_SLICE}, set()),
     "a stranger's Pod": (PODS, worker().meta(labels={}), None, set(), set()),
     "a new Lease": (LEASES, lease(), None, {_SLICE}, set()),
     "a renewal": (LEASES, lease(ago=2), lease(ago=12), set(), set()),
@@ -58,11 +75,24 @@ def test_routes(name: str) -> None:
     cache = Cache()
     cache.put(SLICES, slice_().body())
     cache.put(TASKS, task("a").bound().body())
-    if kind is NODES:
-        cache.put(NODES, now.body())
+    if kind in (NODES, NODEPOOLS) or (kind is PODS and before is not None):
+        cache.put(kind, now.body())
     found = list(route(kind, now.build(), before.build() if before else None, cache))
     assert {key for key, delay in found if not delay} == at_once
     assert {key for key, delay in found if delay} == later
+
+
+def test_what_a_slice_left_behind_is_looked_for() -> None:
+    gone = slice_().status(nodePoolName="team-s").build()
+    assert _ORPHANS in [key for key, _ in route(SLICES, gone, gone, Cache())]
+
+
+def test_a_node_pool_or_node_that_is_gone_is_news_at_once() -> None:
+    cache = Cache()
+    cache.put(SLICES, slice_().body())
+    pool, left = node_pool().build(), node().build()
+    assert list(route(NODEPOOLS, pool, pool, cache)) == [(_SLICE, 0)]
+    assert list(route(NODES, left, left, cache)) == [(_SLICE, 0)]
 
 
 def test_a_worker_that_stands_loses_nobody() -> None:

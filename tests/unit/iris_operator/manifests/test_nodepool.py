@@ -50,3 +50,11 @@ def test_no_autoscaling_of_the_vendor_s() -> None:
     spec = node_pool(slice_().build())["spec"]
     assert spec["autoscaling"] is False
     assert not {"minNodes", "maxNodes"} & spec.keys()
+
+
+def test_racks_are_bought_by_the_rack() -> None:
+    """The vendor takes exactly one of the two."""
+    spec = node_pool(slice_(instanceType="gb200-4x", racks=2, nodeCount=36).build())["spec"]
+    assert spec["targetRacks"] == 2
+    assert "targetNodes" not in spec
+    assert "targetRacks" not in node_pool(slice_(nodeCount=18).build())["spec"]

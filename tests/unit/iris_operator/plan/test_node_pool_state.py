@@ -1,10 +1,11 @@
-"""What a NodePool's conditions mean (docs/coreweave-nodepool.md): by type and status, never by a reason."""
+"""What a NodePool's conditions mean (docs/coreweave-nodepool.md): by type and status, hardly ever by a reason."""
 
 from __future__ import annotations
 
 import pytest
 
-from iris_operator.plan.node_pool_state import is_ours, pool_state
+from iris_operator.api.slice import FailureKind
+from iris_operator.plan.node_pool_state import is_ours, pool_state, told_by_events
 from tests.builders import NodePoolBuilder, node_pool, slice_
 
 _POOL = node_pool()
@@ -27,6 +28,10 @@ CASES: dict[str, tuple[NodePoolBuilder | None, str, str, bool]] = {
     "invalid before all": (
         _POOL.condition("Quota", "False").condition("Validated", "False"), "False", "InvalidNodePool", True,
     ),
+    "a fault of the vendor's own": (_POOL.condition("Capacity", "Unknown", "InternalError"), "False", "Internal", False),
+    "a fault while validating says nothing of the spec": (
+        _POOL.condition("Validated", "False", "InternalError"), "False", "Internal", False,
+    ),
     "under target is no fault": (_OK.condition("AtTarget", "False", "UnderTarget"), "True", "Accepted", False),
 }  # fmt: skip
 
@@ -44,9 +49,39 @@ def test_the_vendor_s_words_are_shown() -> None:
     assert pool_state(pool).message == "NodePool team-s is invalid: Invalid: instance type does not exist in zone"
 
 
-def test_counts_are_shown() -> None:
+def test_counts_are_shown_of_more_than_one() -> None:
     pool = _OK.status(currentNodes=1, inProgress=2, queuedNodes=3).build()
     assert pool_state(pool).message == "NodePool team-s: 1 registered, 2 booting, 3 queued"
+    for counts in ({"currentNodes": 1}, {"inProgress": 1}, {"queuedNodes": 1}):
+        assert pool_state(_OK.status(**counts).build()).message == "NodePool team-s is accepted"
+
+
+FAILURES = {
+    "invalid": (_POOL.condition("Validated", "False"), FailureKind.INVALID_REQUEST),
+    "quota": (_OK.condition("Quota", "False"), FailureKind.OVER_QUOTA),
+    "capacity": (_OK.condition("Capacity", "False"), FailureKind.NO_CAPACITY),
+    "internal": (_OK.condition("Quota", "Unknown", "InternalError"), FailureKind.INTERNAL),
+    "well": (_OK, None),
+}
+
+
+@pytest.mark.parametrize("name", FAILURES)
+def test_failure(name: str) -> None:
+    pool, kind = FAILURES[name]
+    assert pool_state(pool.build()).failure is kind
+
+
+@pytest.mark.parametrize(
+    ("reasons", "kind"),
+    [
+        ((), None),
+        (("CWNodeCordoned",), None),
+        (("CWInsufficientCapacity",), FailureKind.NO_CAPACITY),
+        (("CWInsufficientCapacity", "CWOverQuota"), FailureKind.OVER_QUOTA),
+    ],
+)
+def test_events(reasons: tuple[str, ...], kind: FailureKind | None) -> None:
+    assert told_by_events(reasons) is kind
 
 
 def test_whose_it_is() -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 
 import pytest
 
 from iris_operator.api.slice import SlicePhase
 from iris_operator.plan.actions import DeleteWorker, StopTask
+from iris_operator.plan.conditions import find_condition
+from iris_operator.plan.obstacles import Obstacle
 from iris_operator.plan.slice_deletion import plan_deletion
 from iris_operator.plan.snapshot import SliceView
 from tests.builders import NOW, node, node_pool, slice_, task, worker
@@ -20,6 +23,9 @@ _TOLD = task("a").bound(stopReason="SliceDeleted")
 
 def _going(ago: float = 1, **changes: object) -> SliceView:
     return healthy(slice_().phase("Ready").deleting(ago), **changes)
+
+
+_REFUSED = Obstacle("delete", "DeletionRefused", "no: says the API")
 
 
 @dataclass(frozen=True)
@@ -72,6 +78,32 @@ CASES = {
     "NodePool gone, its node too: the worker is forced": Case(
         view(_GOING, pods=[worker().deleting(1)]), "EndingWorkers", ("DeleteWorker",)
     ),
+    "NodePool that takes its time": Case(
+        view(_GOING, node_pool().deleting(899)), "DeletingNodePool", (), "until NodePool team-s is gone (0 nodes left)"
+    ),
+    "NodePool that hangs is asked again": Case(
+        view(_GOING, node_pool().status(currentNodes=1).deleting(900)),
+        "DeletionHangs",
+        ("DeleteNodePool",),
+        "was deleted at 11:45:00 UTC and is still there (1 node left): CoreWeave does not say why",
+    ),
+    "it hangs, and the vendor says why": Case(
+        view(
+            _GOING, node_pool().deleting(900).condition("NodesRemoved", "False", "Pending", "2 nodes are being removed")
+        ),
+        "DeletionHangs",
+        ("DeleteNodePool",),
+        ": 2 nodes are being removed",
+    ),
+    "it hangs on a finalizer": Case(
+        view(_GOING, node_pool().deleting(900).meta(finalizers=["a.vendor/nodes"])),
+        "DeletionHangs",
+        ("DeleteNodePool",),
+        ": held by a.vendor/nodes",
+    ),
+    "refused": Case(
+        view(_GOING, node_pool(), obstacle=_REFUSED), "DeletionRefused", (), "no: says the API (0 nodes left"
+    ),
     "one of two workers hangs": Case(
         view(
             slice_(nodeCount=2).deleting(300),
@@ -117,3 +149,28 @@ def test_looks_again_when_a_task_s_time_is_over() -> None:
 def test_one_event() -> None:
     assert [note.reason for note in plan_deletion(view(_GOING), NOW).notes] == ["Deleting"]
     assert plan_deletion(view(slice_().phase("Deleting").deleting(1)), NOW).notes == ()
+
+
+def test_a_deletion_that_does_not_go_on_is_in_a_condition_with_since_when() -> None:
+    plan = plan_deletion(view(_GOING, node_pool()), NOW)
+    asked = find_condition(plan.status.conditions, "Deleted")
+    assert asked is not None and (asked.status, asked.reason) == ("False", "DeletingNodePool")
+    assert asked.last_transition_time == NOW
+    going = _GOING.phase("Deleting").status(conditions=[one.wire() for one in plan.status.conditions])
+    plan = plan_deletion(view(going, node_pool(), obstacle=_REFUSED), NOW + timedelta(seconds=60))
+    refused = find_condition(plan.status.conditions, "Deleted")
+    assert refused is not None and refused.reason == "DeletionRefused" and "no: says the API" in refused.message
+    assert refused.last_transition_time == NOW
+    assert [note.reason for note in plan.notes] == ["DeletionRefused"]
+    again = going.status(conditions=[one.wire() for one in plan.status.conditions])
+    third = plan_deletion(view(again, node_pool(), obstacle=_REFUSED), NOW + timedelta(seconds=120))
+    assert (third.notes, third.status.stated()) == ((), plan.status.stated())  # told once, written once
+
+
+@pytest.mark.parametrize(("ago", "seconds"), [(900, 60), (1100, 100), (900 + 7200, 600)])
+def test_a_hanging_one_is_asked_again_ever_more_seldom(ago: float, seconds: float) -> None:
+    assert plan_deletion(view(_GOING, node_pool().deleting(ago)), NOW).recheck_seconds == seconds
+
+
+def test_looks_again_when_it_would_hang() -> None:
+    assert plan_deletion(view(_GOING, node_pool().deleting(800)), NOW).recheck_seconds == 101
