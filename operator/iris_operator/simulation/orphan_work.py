@@ -19,13 +19,13 @@ from iris_operator.simulation.process import Key, Operator
 from iris_operator.simulation.routing import ORPHANS
 
 
-def orphan_work(operator: Operator, name: str) -> None:
-    """All NodePools; `name` is the namespace that is watched."""
+def orphan_work(namespace: str, operator: Operator, name: str) -> None:
+    """All NodePools, in one pass whatever `name`; `namespace` is the one that is watched."""
     memory = operator.memory
-    cluster = memory.cluster_of(name, "")
+    cluster = memory.cluster_of(namespace, "")
     grace = (Timeouts() if isinstance(cluster, NoCluster) else cluster.spec.timeouts).orphan_seconds
     uids = frozenset(one.metadata.uid for one in memory.all(Slice).values())
-    view = OrphanView(tuple(memory.all(NodePool).values()), {name: uids}, {name: grace})
+    view = OrphanView(tuple(memory.all(NodePool).values()), {namespace: uids}, {namespace: grace})
     plan = plan_orphans(view, operator.now)
     if plan.recheck_seconds is not None:
         operator.add(Key(ORPHANS, name), plan.recheck_seconds)

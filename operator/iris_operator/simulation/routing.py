@@ -49,7 +49,7 @@ def _slice(found: Slice, after: Resource | None) -> Iterator[Routed]:
     yield SLICE, found.key, 0
     yield PLACE, found.metadata.namespace, 0
     if after is None and found.status.node_pool_name:
-        yield ORPHANS, found.metadata.namespace, 1.0
+        yield ORPHANS, "", 1.0
 
 
 def _pool(pool: NodePool, after: Resource | None, memory: Memory) -> Iterator[Routed]:
@@ -60,7 +60,7 @@ def _pool(pool: NodePool, after: Resource | None, memory: Memory) -> Iterator[Ro
     found = memory.get(Slice, owner)
     marked = ANNOTATION_ORPHANED_SINCE in pool.metadata.annotations
     if after is not None and (found is None or not is_ours(pool, found) or marked):
-        yield ORPHANS, owner.partition("/")[0], 0
+        yield ORPHANS, "", 0
 
 
 def _task(task: Task, before: Resource | None, pace: Pace) -> Iterator[Routed]:

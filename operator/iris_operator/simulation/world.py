@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 
 from iris_operator.api.base import Resource
 from iris_operator.api.cluster import IrisCluster, IrisClusterSpec
@@ -66,7 +67,7 @@ class World:
             TASK: task_work,
             WORKER: worker_work,
             PLACE: self.fleet,
-            ORPHANS: orphan_work,
+            ORPHANS: partial(orphan_work, NAMESPACE),
         }
         self.operator: Operator | None = None
         if self._pace.lease_ahead_seconds:
