@@ -21,7 +21,7 @@ from iris_devcluster import processes
 from iris_devcluster.errors import DevclusterError
 
 _RESTART_SECONDS = 1.0
-_START_SECONDS = 90.0
+_START_SECONDS = 240.0
 _STOP_SECONDS = 30.0
 
 
