@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -228,3 +230,23 @@ async def test_two_operators_in_one_process_share_nothing(world: World) -> None:
     other = World(Controller(FakeKube(), ("team",), "1"))
     world.see(slice_("a"))
     assert other.samples("iris_slices") == {}
+
+
+async def test_the_operations_page_lists_all_of_them_with_their_labels(world: World) -> None:
+    world.see(
+        group("g").status(decisions=[decision("ScaleUp", 30)]),
+        group("g").status(decisions=[decision("ScaleUp", 20)]),
+        group_member("g", "a"),
+        group_member("g", "a").ready({"cpu": 1}).status(idleSince=at(0), bootSeconds=1, failure="Slow"),
+        node_pool("a").labelled(**{"iris-managed": "true"}),
+        task("t"),
+    )
+    world.controller.writes["patch tasks"] += 1
+    shown = {}
+    for family in text_string_to_metric_families(world.metrics.text()):
+        name = f"{family.name}_total" if family.type == "counter" else family.name
+        labels = {label for sample in family.samples for label in sample.labels} - {"le"}
+        shown[name] = (family.type, labels)
+    page = (Path(__file__).parents[4] / "docs" / "operations.md").read_text()
+    rows = re.findall(r"^\| `(iris_\w+)` \| (\w+) \|([a-z_, ]*)\|", page, re.MULTILINE)
+    assert {name: (kind, set(labels.replace(" ", "").split(",")) - {""}) for name, kind, labels in rows} == shown
