@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import shutil
 import uuid
 from collections.abc import Sequence
@@ -34,6 +35,8 @@ for round in 1 2; do for one in /proc/[0-9]*; do
 done; done 2>/dev/null
 """
 _SWEEP_SECONDS = 10.0
+# runc's and the shim's words when the sandbox's own command has just ended, before anyone has taken note
+_ENDED = re.compile(r"in a stopped state|namespace path: lstat /proc/|container not running|container is not running")
 
 
 class Executor:
@@ -70,8 +73,7 @@ class Executor:
         except BaseException:
             await session.abandon()
             raise
-        if streams.stdin is not None:
-            streams.stdin.reader_has_come()
+        session.begun()
         if request.terminal:
             await session.resize(request.columns, request.rows)
         return session
@@ -152,6 +154,6 @@ def _open_streams(folder: Path, request: ExecRequest) -> Streams:
 
 def _failure(error: grpc.aio.AioRpcError, sandbox_id: str, request: ExecRequest) -> Exception:
     code, words = status_of(error)
-    if is_not_found(error) or code is grpc.StatusCode.FAILED_PRECONDITION or "in a stopped state" in words:
+    if is_not_found(error) or code is grpc.StatusCode.FAILED_PRECONDITION or _ENDED.search(words):
         return SandboxNotRunning(f"sandbox {sandbox_id} does not run: nothing can be run in it")
     return start_error(error, request.command[0], f"of sandbox {sandbox_id}")

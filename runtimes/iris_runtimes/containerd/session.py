@@ -52,8 +52,14 @@ class ContainerdSession:
         self._folder = folder
         self._streams = streams
         self._sweep = sweep
-        self._exit_code: int | None = None
+        self._ending: asyncio.Task[int] | None = None
         self._closed = False
+
+    def begun(self) -> None:
+        """It runs: from now on its end is watched for."""
+        if self._streams.stdin is not None:
+            self._streams.stdin.reader_has_come()
+        self._ending = asyncio.create_task(self._end())
 
     async def output(self) -> AsyncGenerator[Output, None]:
         pipes = {Stream.STDOUT: self._streams.stdout}
@@ -85,14 +91,8 @@ class ContainerdSession:
             await self._tasks.ResizePty(request, **self._call)
 
     async def wait(self) -> int:
-        if self._exit_code is None:
-            request = tasks_pb2.WaitRequest(container_id=self.sandbox_id, exec_id=self.exec_id)
-            try:
-                answer = await self._tasks.Wait(request, metadata=in_namespace(self._namespace))
-            except grpc.aio.AioRpcError as error:
-                raise translate(error) from error
-            self._exit_code = int(answer.exit_status)
-        return self._exit_code
+        assert self._ending is not None
+        return await asyncio.shield(self._ending)
 
     async def kill(self) -> None:
         """The command by containerd, what it has started by a shell of the image's, where it has one.
@@ -106,15 +106,16 @@ class ContainerdSession:
         if self._closed:
             return
         self._closed = True
-        if self._exit_code is None:
+        if self._ending is not None and not self._ending.done():
             await self.kill()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_END_SECONDS):
-                    await self.wait()
+            await asyncio.wait([self._ending], timeout=_END_SECONDS)
         await self.abandon()
 
     async def abandon(self) -> None:
         """Let go of the pipes and of containerd's record; the command is not asked."""
+        if self._ending is not None:
+            self._ending.cancel()
+            await asyncio.gather(self._ending, return_exceptions=True)
         for pipe in (self._streams.stdin, self._streams.stdout, self._streams.stderr):
             if pipe is not None:
                 pipe.close()
@@ -122,6 +123,16 @@ class ContainerdSession:
         request = tasks_pb2.DeleteProcessRequest(container_id=self.sandbox_id, exec_id=self.exec_id)
         with suppress(grpc.aio.AioRpcError):  # never made, or gone with its sandbox
             await self._tasks.DeleteProcess(request, **self._call)
+
+    async def _end(self) -> int:
+        request = tasks_pb2.WaitRequest(container_id=self.sandbox_id, exec_id=self.exec_id)
+        try:
+            async with translated():
+                answer = await self._tasks.Wait(request, metadata=in_namespace(self._namespace))
+            return int(answer.exit_status)
+        finally:
+            if self._streams.stdin is not None:  # the shim reads on when nobody takes it
+                self._streams.stdin.close()
 
     async def _kill_command(self) -> None:
         request = tasks_pb2.KillRequest(container_id=self.sandbox_id, exec_id=self.exec_id, signal=_KILL)
