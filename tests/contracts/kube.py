@@ -158,6 +158,15 @@ class KubeContract:
             await api.delete(TASKS, "t", namespace, uid="00000000-0000-0000-0000-000000000000")
         await api.get(TASKS, "t", namespace)
 
+    async def test_delete_of_another_version_conflicts(self, api: KubeApi, namespace: str) -> None:
+        made = await api.create(TASKS, task_body("t"), namespace)
+        changed = await api.patch(TASKS, "t", {"metadata": {"labels": {"a": "1"}}}, namespace=namespace)
+        with pytest.raises(ConflictError):
+            await api.delete(TASKS, "t", namespace, resource_version=made["metadata"]["resourceVersion"])
+        await api.delete(TASKS, "t", namespace, resource_version=changed["metadata"]["resourceVersion"])
+        with pytest.raises(NotFoundError):
+            await api.get(TASKS, "t", namespace)
+
     async def test_apply_creates_then_changes(self, api: KubeApi, namespace: str) -> None:
         body = {"apiVersion": LEASES.api_version, "kind": "Lease", "metadata": {"name": "l", "labels": {"a": "1"}}}
         made = await api.apply(LEASES, body, manager="test", namespace=namespace)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from enum import StrEnum
 from typing import Annotated, ClassVar, Literal
 
@@ -134,6 +136,13 @@ class SliceTemplateSpec(Model):
     node_taints: Annotated[
         list[Taint], Field(max_length=16, description="Taints for the nodes; the worker Pods tolerate them.")
     ] = Field(default_factory=list)
+
+    def template_hash(self) -> str:
+        """Ten hex digits that change with what is stated; fields at their defaults don't count, so that a new field of a
+        later version rolls no slice."""
+        stated = self.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_defaults=True)
+        text = json.dumps(stated, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:10]
 
 
 class SliceSpec(SliceTemplateSpec):

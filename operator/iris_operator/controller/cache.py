@@ -16,6 +16,7 @@ from iris_operator.api.nodepool import NodePool
 from iris_operator.api.scalegroup import ScaleGroup
 from iris_operator.api.slice import Slice
 from iris_operator.api.task import Task
+from iris_operator.plan.fleet import FleetView
 from iris_operator.plan.placement import PlacementView
 from iris_operator.plan.settings import NoCluster, cluster_for
 from iris_operator.plan.snapshot import SliceView
@@ -148,6 +149,12 @@ class Cache:
             slices=tuple(one for one in self.slices.values() if one.metadata.namespace == namespace),
             tasks=tuple(self._open_tasks[namespace].values()),
         )
+
+    def fleet_view(self, namespace: str) -> FleetView:
+        """What the fleet pass looks at."""
+        seen = self.placement_view(namespace)
+        groups = tuple(one for one in self.groups.values() if one.metadata.namespace == namespace)
+        return FleetView(namespace, seen.clusters, groups, seen.slices, seen.tasks)
 
     def open_tasks(self, namespace: str) -> Iterable[Task]:
         """Tasks that have not ended."""

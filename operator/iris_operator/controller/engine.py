@@ -9,14 +9,13 @@ from collections.abc import Awaitable, Callable
 
 from iris_operator.controller.cache import MODELS
 from iris_operator.controller.handlers.clusters import ClusterReconciler
-from iris_operator.controller.handlers.groups import GroupReconciler
 from iris_operator.controller.handlers.orphans import OrphanReconciler
 from iris_operator.controller.handlers.placement import PlacementReconciler
 from iris_operator.controller.handlers.slices import SliceReconciler
 from iris_operator.controller.handlers.tasks import TaskReconciler
 from iris_operator.controller.handlers.workers import WorkerReconciler
 from iris_operator.controller.memo import Controller
-from iris_operator.controller.routing import CLUSTER, GROUP, ORPHANS, PLACE, SLICE, TASK, WORKER
+from iris_operator.controller.routing import CLUSTER, ORPHANS, PLACE, SLICE, TASK, WORKER
 from iris_operator.controller.workqueue import Key
 from iris_operator.ports.errors import ApiError, ConflictError, NotFoundError
 from iris_operator.ports.kube import LEASES, NODES, PODS, Kind
@@ -44,7 +43,6 @@ class Engine:
             SLICE: SliceReconciler(controller).reconcile,
             TASK: TaskReconciler(controller).reconcile,
             WORKER: WorkerReconciler(controller).reconcile,
-            GROUP: GroupReconciler(controller).reconcile,
             CLUSTER: ClusterReconciler(controller).reconcile,
             PLACE: PlacementReconciler(controller).reconcile,
             ORPHANS: OrphanReconciler(controller).reconcile,
@@ -94,7 +92,7 @@ class Engine:
     def _look_at_all(self) -> None:
         """Whatever was missed so far, nothing waits for longer than until here."""
         cache, queue = self._controller.cache, self._controller.queue
-        keys = [Key(SLICE, name) for name in cache.slices] + [Key(GROUP, name) for name in cache.groups]
+        keys = [Key(SLICE, name) for name in cache.slices]
         keys.append(Key(ORPHANS, ""))
         keys += [Key(WORKER, name) for name, pod in cache.pods.items() if pod.deleting]
         for namespace in self._controller.namespaces:

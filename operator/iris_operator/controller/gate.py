@@ -90,7 +90,10 @@ class WriteGate:
         namespace: str | None = None,
         *,
         uid: str = "",
+        resource_version: str = "",
         grace_seconds: int | None = None,
     ) -> None:
         with self._write():
-            await self._api.delete(kind, name, namespace, uid=uid, grace_seconds=grace_seconds)
+            await self._api.delete(
+                kind, name, namespace, uid=uid, resource_version=resource_version, grace_seconds=grace_seconds
+            )

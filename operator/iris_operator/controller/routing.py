@@ -23,7 +23,8 @@ from iris_operator.controller.workqueue import Key
 from iris_operator.plan.node_pool_state import is_ours
 from iris_operator.ports.kube import IRIS_CLUSTERS, SCALE_GROUPS, Kind
 
-SLICE, TASK, GROUP, CLUSTER, PLACE = "slice", "task", "group", "cluster", "place"
+# PLACE is a namespace's one pass over Tasks and groups: so nothing is bound in the middle of a scale-down.
+SLICE, TASK, CLUSTER, PLACE = "slice", "task", "cluster", "place"
 WORKER, ORPHANS = "worker", "orphans"
 
 # Counts on a Slice and an IrisCluster follow many Tasks: one write for all changes of so long.
@@ -53,7 +54,8 @@ def route(kind: Kind, found: Resource, before: Resource | None, cache: Cache) ->
         if owner and _lease_changed(found, before):
             yield Key(SLICE, f"{namespace}/{owner}"), 0
     elif kind is SCALE_GROUPS:
-        yield Key(GROUP, found.key), 0
+        if _group_changed(found, before, cache):
+            yield Key(PLACE, namespace), 0
     elif kind is IRIS_CLUSTERS:
         yield from _route_cluster(found, before, cache)
 
@@ -65,8 +67,13 @@ def _route_slice(found: Slice, cache: Cache) -> Iterator[Routed]:
     yield Key(SLICE, found.key), 0
     yield Key(PLACE, namespace), 0
     yield Key(CLUSTER, namespace), _CLUSTER_COUNTS_SECONDS / 6
-    if found.spec.scale_group_name:
-        yield Key(GROUP, f"{namespace}/{found.spec.scale_group_name}"), 0
+
+
+def _group_changed(found: Resource, before: Resource | None, cache: Cache) -> bool:
+    """Not by our own status."""
+    if before is None or cache.groups.get(found.key) is None:
+        return True
+    return before.metadata.generation != found.metadata.generation or before.deleting != found.deleting
 
 
 def _route_task(task: Task, before: Resource | None) -> Iterator[Routed]:

@@ -62,13 +62,20 @@ class Writer:
         self._count("create", kind)
         self._controller.observe(kind, await self._controller.api.create(kind, body, namespace))
 
-    async def delete(self, kind: Kind, target: Resource, grace_seconds: int | None = None) -> None:
-        """Ask for the deletion of this very object."""
+    async def delete(
+        self, kind: Kind, target: Resource, grace_seconds: int | None = None, *, unchanged: bool = False
+    ) -> None:
+        """Ask for the deletion of this very object; if `unchanged`, only as long as it is the version we saw."""
         self._count("delete", kind)
         meta = target.metadata
         try:
             await self._controller.api.delete(
-                kind, meta.name, meta.namespace or None, uid=meta.uid, grace_seconds=grace_seconds
+                kind,
+                meta.name,
+                meta.namespace or None,
+                uid=meta.uid,
+                grace_seconds=grace_seconds,
+                resource_version=meta.resource_version if unchanged else "",
             )
         except NotFoundError:
             # Perhaps no watch will tell: whoever waits for its end must hear of it from here.

@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from typing import Any
 
 from iris_operator.api.names import API_VERSION, LABEL_SCALE_GROUP, LABEL_TEMPLATE_HASH
 from iris_operator.api.scalegroup import ScaleGroup
-from iris_operator.api.slice import SliceTemplateSpec
-
-
-def template_hash(template: SliceTemplateSpec) -> str:
-    """Ten hex digits that change with the template."""
-    text = json.dumps(template.wire(), sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:10]
 
 
 def group_slice(group: ScaleGroup, name: str) -> dict[str, Any]:
@@ -26,7 +17,7 @@ def group_slice(group: ScaleGroup, name: str) -> dict[str, Any]:
         "metadata": {
             "name": name,
             "namespace": group.metadata.namespace,
-            "labels": {LABEL_SCALE_GROUP: group.metadata.name, LABEL_TEMPLATE_HASH: template_hash(template)},
+            "labels": {LABEL_SCALE_GROUP: group.metadata.name, LABEL_TEMPLATE_HASH: template.template_hash()},
             "ownerReferences": [group.owner_reference()],
         },
         "spec": {

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from iris_operator.api.names import GPU_RESOURCE, RDMA_RESOURCE
-from iris_operator.api.quantity import Amounts, amounts, to_quantities
+from iris_operator.api.quantity import Amounts, amounts
 from iris_operator.api.scalegroup import ScaleGroup
 from iris_operator.api.slice import SliceTemplateSpec
-from iris_operator.plan.ledger import Slot
+from iris_operator.plan.members import Member
 
 PLENTY = 2**62
 """Of a resource that nobody knows about yet: whatever is asked for is taken to fit."""
@@ -41,18 +41,13 @@ def group_capacity(group: ScaleGroup, learned: Amounts) -> NodeCapacity:
     return NodeCapacity({**ordered, **learned, **amounts(group.spec.node_resources)}, bool(learned))
 
 
-def learn(before: Amounts, slots: Iterable[Slot], *, forget: bool) -> dict[str, int]:
-    """The least of each resource over Ready nodes of the present template; without any, what was learned before.
+def learn(before: Amounts, members: Iterable[Member], *, forget: bool) -> dict[str, int]:
+    """The least of each resource over ready nodes of the present template; without any, what was learned before.
 
     `forget`: what was learned may be another template's.
     """
-    kinds = {id(slot.capacity): slot.capacity for slot in slots}
+    kinds = {id(kind): kind for one in members for kind in one.capacities}
     if not kinds:
         return {} if forget else dict(before)
     names = sorted({name for kind in kinds.values() for name in kind})
     return {name: min(kind.get(name, 0) for kind in kinds.values()) for name in names}
-
-
-def learned_text(learned: Amounts) -> dict[str, str]:
-    """As status.nodeResources holds it."""
-    return to_quantities(learned)

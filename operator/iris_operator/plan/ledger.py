@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 from iris_operator.api.cluster import Defaults, IrisCluster
 from iris_operator.api.quantity import Amounts, amounts, minus
-from iris_operator.api.slice import Availability, Slice, SlicePhase
+from iris_operator.api.slice import Availability, Slice, SliceNode, SlicePhase
 from iris_operator.api.task import Task
+from iris_operator.plan.members import Member, make_member
 from iris_operator.plan.settings import NoCluster
 from iris_operator.plan.shapes import Shape, Shapes
 from iris_operator.plan.task_requests import task_requests
@@ -86,6 +87,8 @@ class Ledger:
         self._used: dict[str, dict[str, int]] = {}
         self._capacities: dict[tuple[tuple[str, str], ...], Amounts] = {}
         self._slices: dict[int, tuple[Slice, tuple[str, ...]]] = {}
+        self._members: dict[int, Member] = {}
+        self._owned: dict[str, dict[int, Member]] = {}
 
     def sync(
         self, namespace: str, clusters: Iterable[IrisCluster], slices: Sequence[Slice], tasks: Sequence[Task]
@@ -105,6 +108,18 @@ class Ledger:
     def waiting(self) -> list[Waiting]:
         """Tasks to place, oldest first."""
         return sorted(self._waiting.values(), key=lambda one: (one.since, one.name))
+
+    def owned(self, uid: str) -> list[Member]:
+        """The slices of the ScaleGroup with that UID; "": those made by hand."""
+        return list(self._owned.get(uid, {}).values())
+
+    def members(self) -> list[Member]:
+        """All slices of the namespace."""
+        return list(self._members.values())
+
+    def slice_names(self) -> set[str]:
+        """All of the namespace."""
+        return {one.name for one in self._members.values()}
 
     def _sync_tasks(self, tasks: Sequence[Task]) -> set[str]:
         """Workers whose use changed."""
@@ -158,11 +173,16 @@ class Ledger:
         for gone in self._slices.keys() - now.keys():
             for worker in self._slices.pop(gone)[1]:
                 del self.slots[worker], self.places[worker]
+            member = self._members.pop(gone)
+            del self._owned[member.owner_uid][gone]
         for new in now.keys() - self._slices.keys():
             made = {slot.worker_uid: slot for slot in self._slots(now[new])}
             self.slots.update(made)
             self.places.update((worker, slot.place(slot.free)) for worker, slot in made.items())
             self._slices[new] = (now[new], tuple(made))
+            kinds = {id(kind): kind for kind in self._capacities_of(now[new])}
+            member = self._members[new] = make_member(now[new], tuple(kinds.values()))
+            self._owned.setdefault(member.owner_uid, {})[new] = member
 
     def _slots(self, owner: Slice) -> Iterable[Slot]:
         if owner.deleting or owner.status.phase not in _TAKES_TASKS:
@@ -174,10 +194,7 @@ class Ledger:
             return
         for node in owner.status.nodes:
             if node.ready:
-                text = tuple(node.allocatable.items())
-                capacity = self._capacities.get(text)
-                if capacity is None:
-                    capacity = self._capacities[text] = amounts(node.allocatable)
+                capacity = self._capacity(node)
                 yield Slot(
                     slice_name=owner.metadata.name,
                     scale_group_name=owner.spec.scale_group_name,
@@ -189,6 +206,16 @@ class Ledger:
                     capacity=capacity,
                     free=minus(capacity, self._used.get(node.worker_uid, {})),
                 )
+
+    def _capacities_of(self, owner: Slice) -> Iterable[Amounts]:
+        return (self._capacity(node) for node in owner.status.nodes if node.ready)
+
+    def _capacity(self, node: SliceNode) -> Amounts:
+        """One object for all nodes alike."""
+        text = tuple(node.allocatable.items())
+        if text not in self._capacities:
+            self._capacities[text] = amounts(node.allocatable)
+        return self._capacities[text]
 
 
 def _settings(clusters: tuple[IrisCluster, ...]) -> list[tuple[str, object]]:

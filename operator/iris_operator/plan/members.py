@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from iris_operator.api.names import ANNOTATION_RETIRING, ANNOTATION_RETIRING_SINCE, LABEL_TEMPLATE_HASH
+from iris_operator.api.quantity import Amounts
 from iris_operator.api.slice import Availability, FailureKind, Slice, SlicePhase
 
 _IN_FLIGHT = (None, SlicePhase.PENDING, SlicePhase.BOOTING, SlicePhase.INITIALIZING)
@@ -47,10 +48,12 @@ class Member:
     failure: FailureKind | None
     failed_at: float
     progress: tuple[int, float, str]
+    protected: bool
+    capacities: tuple[Amounts, ...]
 
 
-def make_member(owner: Slice) -> Member:
-    """The facts of one Slice."""
+def make_member(owner: Slice, capacities: tuple[Amounts, ...] = ()) -> Member:
+    """The facts of one Slice. `capacities`: the different ones among its ready nodes."""
     status, spec, meta = owner.status, owner.spec, owner.metadata
     failed = status.phase is SlicePhase.FAILED
     standing = not failed and not owner.deleting
@@ -86,6 +89,8 @@ def make_member(owner: Slice) -> Member:
         failure=status.failure,
         failed_at=_seconds(status.phase_since) or created,
         progress=(_PROGRESS.get(status.phase, 2) if status.phase else 3, created, meta.name),
+        protected=spec.deletion_protection,
+        capacities=capacities,
     )
 
 

@@ -96,7 +96,11 @@ class KubeApi(Protocol):
         namespace: str | None = None,
         *,
         uid: str = "",
+        resource_version: str = "",
         grace_seconds: int | None = None,
     ) -> None:
-        """Ask for deletion (of just that uid, when given). NotFoundError when it is gone already."""
+        """Ask for deletion (of just that uid, at just that version, when given: else ConflictError).
+
+        NotFoundError when it is gone already.
+        """
         ...

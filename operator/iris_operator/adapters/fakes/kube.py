@@ -143,12 +143,16 @@ class FakeKube:
         namespace: str | None = None,
         *,
         uid: str = "",
+        resource_version: str = "",
         grace_seconds: int | None = None,
     ) -> None:
         self._count("delete", kind, name)
         before = self._find(kind, name, namespace)
         if uid and uid != before["metadata"]["uid"]:
             raise ConflictError(409, "Conflict", f"the UID in the precondition ({uid}) is not the object's")
+        if resource_version and resource_version != before["metadata"]["resourceVersion"]:
+            words = f"the resourceVersion in the precondition ({resource_version}) is not the object's"
+            raise ConflictError(409, "Conflict", words)
         grace = _grace(kind, before, grace_seconds)
         if not before["metadata"].get("finalizers") and not grace:
             await self._store(kind, before, None)

@@ -118,11 +118,13 @@ class KubeClient:
         namespace: str | None = None,
         *,
         uid: str = "",
+        resource_version: str = "",
         grace_seconds: int | None = None,
     ) -> None:
         options: dict[str, Any] = {"propagationPolicy": "Background"}
-        if uid:
-            options["preconditions"] = {"uid": uid}
+        only = {"uid": uid, "resourceVersion": resource_version}
+        if uid or resource_version:
+            options["preconditions"] = {name: value for name, value in only.items() if value}
         if grace_seconds is not None:
             options["gracePeriodSeconds"] = grace_seconds
         await self.request("DELETE", kind.path(namespace, name), body=options)

@@ -1,53 +1,96 @@
-"""Reconcile one ScaleGroup."""
+"""Carry out what the fleet pass planned for one ScaleGroup: calls first, then one status patch, then Events."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
-import secrets
+from functools import singledispatchmethod
+from itertools import groupby
 
+from iris_operator.api.names import ANNOTATION_RETIRING, ANNOTATION_RETIRING_SINCE
+from iris_operator.api.scalegroup import ScaleGroup
+from iris_operator.api.slice import Availability
 from iris_operator.controller.memo import Controller
-from iris_operator.controller.workqueue import Key
 from iris_operator.controller.writer import Writer
 from iris_operator.manifests.group_slice import group_slice
-from iris_operator.plan.scaling import plan_group
+from iris_operator.plan.actions import CordonSlice, CreateSlice, DeleteSlice, GroupAction, UncordonSlice
+from iris_operator.plan.fleet import GroupPlan
+from iris_operator.ports.errors import ApiError, ConflictError, NotFoundError
 from iris_operator.ports.kube import SCALE_GROUPS, SLICES
 
 log = logging.getLogger(__name__)
 
-_NAME_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+_CONCURRENT_WRITES = 16
+_CHANGED_SECONDS = 1.0
+_REFUSED_SECONDS = 5.0
 
 
-def name_token() -> str:
-    """Five characters that don't read as words, as Kubernetes' generated names."""
-    return "".join(secrets.choice(_NAME_ALPHABET) for _ in range(5))
-
-
-class GroupReconciler:
-    """Keeps a group's slices."""
+class GroupWork:
+    """Makes, cordons, uncordons and deletes slices. What changed since it was looked at is left for the next pass."""
 
     def __init__(self, controller: Controller) -> None:
         self._controller = controller
         self._writer = Writer(controller)
+        self._slots = asyncio.Semaphore(_CONCURRENT_WRITES)
 
-    async def reconcile(self, key: Key) -> None:
-        """Make and delete slices, then one status patch."""
-        cache = self._controller.cache
-        group = cache.groups.get(key.name)
-        if group is None:
-            return
-        namespace = group.metadata.namespace
-        own = [
-            one
-            for one in cache.slices.values()
-            if any(owner.uid == group.metadata.uid for owner in one.metadata.owner_references)
-        ]
-        plan = plan_group(group, own, name_token, self._controller.now())
-        for replaced in plan.delete:
-            log.info("group %s: deleting failed slice %s", group.key, replaced.metadata.name)
-            await self._writer.delete(SLICES, replaced)
-        for new in plan.create:
-            log.info("group %s: making slice %s", group.key, new.name)
-            await self._writer.create(SLICES, group_slice(group, new.name), namespace)
-        await self._writer.status(SCALE_GROUPS, group, group.status, plan.status)
+    async def carry_out(self, plan: GroupPlan) -> float | None:
+        """Seconds after which to look again, since not all could be done; None: all is done, and told."""
+        waits: list[float] = []
+        for _, some in groupby(plan.actions, type):  # kinds in order, each at once
+            waits += [wait for wait in await asyncio.gather(*(self._do(one, plan.group) for one in some)) if wait]
+        if waits:
+            # The status would tell of decisions that were not carried out.
+            return min(waits)
+        try:
+            await self._writer.status(SCALE_GROUPS, plan.group, plan.group.status, plan.status)
+        except (ConflictError, NotFoundError):
+            return _CHANGED_SECONDS
         for note in plan.notes:
-            await self._writer.event(SCALE_GROUPS, group, note)
+            await self._writer.event(SCALE_GROUPS, plan.group, note)
+        return None
+
+    async def _do(self, action: GroupAction, group: ScaleGroup) -> float:
+        """0, or after how many seconds to try again."""
+        name = action.name if isinstance(action, CreateSlice) else action.slice.metadata.name
+        log.info("group %s: %s %s: %s", group.key, type(action).__name__, name, action.reason)
+        async with self._slots:
+            try:
+                await self._act(action, group)
+            except (ConflictError, NotFoundError) as error:
+                log.info("group %s: slice %s changed meanwhile: %s", group.key, name, error.message)
+                return _CHANGED_SECONDS
+            except ApiError as error:  # one group's trouble must not hold up the others
+                log.warning("group %s: %s %s: %s", group.key, type(action).__name__, name, error)
+                return _REFUSED_SECONDS
+        return 0.0
+
+    @singledispatchmethod
+    async def _act(self, action: GroupAction, group: ScaleGroup) -> None:
+        raise TypeError(f"no way to do {action}")
+
+    @_act.register
+    async def _(self, action: CreateSlice, group: ScaleGroup) -> None:
+        namespace = group.metadata.namespace
+        try:
+            await self._writer.create(SLICES, group_slice(group, action.name), namespace)
+        except ConflictError:  # made before, by a call whose answer was lost
+            self._controller.observe(SLICES, await self._controller.api.get(SLICES, action.name, namespace))
+
+    @_act.register
+    async def _(self, action: CordonSlice, group: ScaleGroup) -> None:
+        since = self._controller.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        notes = {ANNOTATION_RETIRING: action.reason, ANNOTATION_RETIRING_SINCE: since}
+        await self._writer.metadata(
+            SLICES, action.slice, {"annotations": notes}, {"availability": str(Availability.CORDONED)}
+        )
+
+    @_act.register
+    async def _(self, action: UncordonSlice, group: ScaleGroup) -> None:
+        gone = {ANNOTATION_RETIRING: None, ANNOTATION_RETIRING_SINCE: None}
+        await self._writer.metadata(
+            SLICES, action.slice, {"annotations": gone}, {"availability": str(Availability.SCHEDULABLE)}
+        )
+
+    @_act.register
+    async def _(self, action: DeleteSlice, group: ScaleGroup) -> None:
+        await self._writer.delete(SLICES, action.slice, unchanged=True)

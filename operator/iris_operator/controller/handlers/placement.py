@@ -1,16 +1,23 @@
-"""Place the waiting Tasks of one namespace."""
+"""One pass over a namespace: bind what fits, let its groups grow and shrink, say why the rest waits."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import time
+from collections import defaultdict
+from collections.abc import Callable
 
+from iris_operator.api.cluster import Autoscaler
 from iris_operator.api.names import FINALIZER_TASK
+from iris_operator.controller.handlers.groups import GroupWork
 from iris_operator.controller.memo import Controller
 from iris_operator.controller.workqueue import Key
 from iris_operator.controller.writer import Writer
 from iris_operator.plan.actions import BindTask
-from iris_operator.plan.placement import Unplaced, plan_placement
+from iris_operator.plan.fleet import plan_fleet
+from iris_operator.plan.ledger import Ledger
+from iris_operator.plan.placement import PlacementPlan, Unplaced, plan_placement
 from iris_operator.plan.task_lifecycle import plan_waiting
 from iris_operator.ports.errors import ConflictError, NotFoundError
 from iris_operator.ports.kube import TASKS
@@ -20,22 +27,53 @@ log = logging.getLogger(__name__)
 _CONCURRENT_WRITES = 16
 # Words about work that can't run must not slow the work that can.
 _WAITING_WRITES_PER_PASS = 20
+# Placement answers every change; groups are looked at no more often than this.
+_FLEET_SECONDS = 1.0
 
 
 class PlacementReconciler:
     """One pass at a time per namespace (the queue sees to it)."""
 
-    def __init__(self, controller: Controller) -> None:
-        self._controller = controller
+    def __init__(self, controller: Controller, clock: Callable[[], float] = time.monotonic) -> None:
+        self._controller, self._clock = controller, clock
         self._writer = Writer(controller)
+        self._groups = GroupWork(controller)
         self._slots = asyncio.Semaphore(_CONCURRENT_WRITES)
+        self._ledgers: defaultdict[str, Ledger] = defaultdict(Ledger)  # caches only: what they say is in the API
+        self._looked: dict[str, float] = {}
 
     async def reconcile(self, key: Key) -> None:
-        """Bind what fits, then say why the rest waits."""
+        """Place and bind; then, unless that was done a moment ago, the groups."""
         now = self._controller.now()
-        plan = plan_placement(self._controller.cache.placement_view(key.name), now)
+        plan = plan_placement(self._controller.cache.placement_view(key.name), now, self._ledgers[key.name])
         await asyncio.gather(*(self._bind(one) for one in plan.bindings))
-        await self._explain(key, plan.unplaced)
+        wait = self._looked.get(key.name, -_FLEET_SECONDS) + _FLEET_SECONDS - self._clock()
+        if wait > 0:
+            self._controller.queue.add_after(key, wait)
+            return
+        self._looked[key.name] = self._clock()
+        await self._fleet(key, plan)
+
+    async def _fleet(self, key: Key, placement: PlacementPlan) -> None:
+        view = self._controller.cache.fleet_view(key.name)
+        plan = plan_fleet(view, placement, self._controller.now(), self._ledgers[key.name])
+        for group in plan.groups:
+            again = await self._groups.carry_out(group)
+            if again is not None:
+                self._controller.queue.add_after(key, again)
+        if plan.look_again_seconds is not None:
+            self._controller.queue.add_after(key, plan.look_again_seconds)
+        if view.groups:
+            self._controller.queue.add_after(key, self._interval(key.name))
+        await self._explain(key, plan.waiting)
+
+    def _interval(self, namespace: str) -> float:
+        found = [
+            one.spec.autoscaler.evaluation_interval_seconds
+            for one in self._controller.cache.clusters.values()
+            if one.metadata.namespace == namespace
+        ]
+        return min(found, default=Autoscaler().evaluation_interval_seconds)
 
     async def _bind(self, action: BindTask) -> None:
         task = action.task

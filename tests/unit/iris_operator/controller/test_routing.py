@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from iris_operator.controller.cache import Cache
-from iris_operator.controller.routing import CLUSTER, GROUP, ORPHANS, PLACE, SLICE, TASK, WORKER, route
+from iris_operator.controller.routing import CLUSTER, ORPHANS, PLACE, SLICE, TASK, WORKER, route
 from iris_operator.controller.workqueue import Key
 from iris_operator.ports.kube import IRIS_CLUSTERS, LEASES, NODEPOOLS, NODES, PODS, SCALE_GROUPS, SLICES, TASKS, Kind
 from tests.builders import Builder, cluster, group, lease, node, node_pool, slice_, task, worker
@@ -29,7 +29,7 @@ CASES: dict[str, tuple[Kind, Built, Built | None, set[Key], set[Key]]] = {
         TASKS, task("a").bound().spec(binding=None).deleting(), None, {_A, _PLACE}, {_CLUSTER}
     ),
     "a slice": (SLICES, slice_(), None, {_SLICE, _PLACE}, {_CLUSTER}),
-    "a group's slice": (SLICES, slice_(scaleGroupName="g"), None, {_SLICE, _PLACE, Key(GROUP, "team/g")}, {_CLUSTER}),
+    "a group's slice": (SLICES, slice_(scaleGroupName="g"), None, {_SLICE, _PLACE}, {_CLUSTER}),
     "a NodePool of ours": (NODEPOOLS, node_pool(), None, {_SLICE}, set()),
     "a NodePool that comes on": (NODEPOOLS, node_pool().validated(), node_pool(), set(), {_SLICE}),
     "a NodePool over quota": (NODEPOOLS, node_pool().condition("Quota", "False"), node_pool(), {_SLICE}, set()),
@@ -62,7 +62,9 @@ CASES: dict[str, tuple[Kind, Built, Built | None, set[Key], set[Key]]] = {
     "another holder": (LEASES, lease().spec(holderIdentity="new"), lease(), {_SLICE}, set()),
     "an agent's problem": (LEASES, lease(problem="no containerd"), lease(), {_SLICE}, set()),
     "an agent's problem solved": (LEASES, lease(), lease(problem="no containerd"), {_SLICE}, set()),
-    "a group": (SCALE_GROUPS, group(), None, {Key(GROUP, "team/g")}, set()),
+    "a group": (SCALE_GROUPS, group(), None, {_PLACE}, set()),
+    "a group that is scaled": (SCALE_GROUPS, group().meta(generation=2), group(), {_PLACE}, set()),
+    "a group that leaves": (SCALE_GROUPS, group().deleting(), group(), {_PLACE}, set()),
     "new settings": (IRIS_CLUSTERS, cluster().meta(generation=2), cluster(), {_CLUSTER, _PLACE, _SLICE}, set()),
     "a cluster's own status": (IRIS_CLUSTERS, cluster().status(operatorVersion="1"), cluster(), {_CLUSTER}, set()),
 }  # fmt: skip
@@ -109,3 +111,9 @@ def test_a_node_that_went_frees_the_workers_on_it() -> None:
     cache.put(PODS, worker(rank=1).deleting().body())
     gone = node().build()
     assert {key for key, _ in route(NODES, gone, gone, cache)} == {_SLICE, Key(WORKER, "team/s-worker-0")}
+
+
+def test_a_group_s_own_status_is_no_news() -> None:
+    cache = Cache()
+    cache.put(SCALE_GROUPS, group().body())
+    assert list(route(SCALE_GROUPS, group().status(ready=1).build(), group().build(), cache)) == []

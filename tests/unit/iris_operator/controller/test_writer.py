@@ -10,7 +10,7 @@ from iris_operator.adapters.fakes.kube import FakeKube
 from iris_operator.api.slice import Slice
 from iris_operator.controller.engine import Engine
 from iris_operator.controller.memo import Controller
-from iris_operator.controller.routing import CLUSTER, GROUP, ORPHANS, PLACE, SLICE, TASK
+from iris_operator.controller.routing import CLUSTER, ORPHANS, PLACE, SLICE, TASK
 from iris_operator.controller.workqueue import Key
 from iris_operator.controller.writer import Writer
 from iris_operator.plan.actions import Note
@@ -106,7 +106,7 @@ async def test_a_resync_takes_over_forgets_and_has_all_looked_at(api: FakeKube, 
     await engine.resync()
     assert controller.cache.node_pools == {}
     everything = {
-        Key(SLICE, "team/s"), Key(GROUP, "team/g"), Key(TASK, "team/a"), Key(PLACE, "team"), Key(CLUSTER, "team"),
+        Key(SLICE, "team/s"), Key(TASK, "team/a"), Key(PLACE, "team"), Key(CLUSTER, "team"),
         Key(SLICE, "team/vanished"), Key(ORPHANS, ""),
     }  # fmt: skip
     assert await _queued(controller) == everything

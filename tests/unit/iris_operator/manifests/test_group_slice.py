@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from iris_operator.api.slice import Slice
-from iris_operator.manifests.group_slice import group_slice, template_hash
-from tests.builders import H100, group
+from iris_operator.manifests.group_slice import group_slice
+from tests.builders import CPU, H100, group
 
 
 def test_made_from_the_template() -> None:
@@ -20,4 +20,9 @@ def test_made_from_the_template() -> None:
 def test_the_hash_changes_with_the_template_only() -> None:
     one, same = group().build().spec.template.spec, group(maxSlices=9).build().spec.template.spec
     other = group(template={"spec": {"instanceType": H100}}).build().spec.template.spec
-    assert template_hash(one) == template_hash(same) != template_hash(other)
+    assert one.template_hash() == same.template_hash() != other.template_hash()
+
+
+def test_the_hash_does_not_change_with_a_default_that_is_written_out() -> None:
+    stated = group(template={"spec": {"instanceType": CPU, "nodeCount": 1, "repair": {"policy": "Replace"}}}).build()
+    assert stated.spec.template.spec.template_hash() == group().build().spec.template.spec.template_hash()
