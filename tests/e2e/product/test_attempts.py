@@ -48,15 +48,19 @@ def _start(world: World, name: str) -> dict[str, Any]:
     return binding
 
 
-def _follow(world: World, name: str) -> subprocess.Popen[str]:
+def _follow(world: World, name: str, folder: Path) -> subprocess.Popen[bytes]:
+    """`iris logs -f`, once it has read something; what it says goes to `out` and `said` in the folder."""
     command = [str(Path(sys.executable).with_name("iris")), "logs", name, "-f"]
-    return subprocess.Popen(command, env=world.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    with (folder / "out").open("wb") as out, (folder / "said").open("wb") as said:
+        following = subprocess.Popen(command, env=world.env, stdout=out, stderr=said)
+    world.until(lambda: (folder / "out").read_text(), "iris logs -f to show something")
+    return following
 
 
-def test_deleting_its_slice_moves_a_task(world: World, pair: tuple[str, str]) -> None:
+def test_deleting_its_slice_moves_a_task(world: World, pair: tuple[str, str], tmp_path: Path) -> None:
     before = _start(world, "moves")
     other = pair[1 - pair.index(before["sliceName"])]
-    following = _follow(world, "moves")
+    following = _follow(world, "moves", tmp_path)
     world.kubectl("delete", "slice", before["sliceName"], "--timeout=120s")
     status = world.ended("moves", 90)
     assert (status["phase"], status["attempt"], status.get("retries", 0)) == ("Succeeded", 2, 0)
@@ -66,9 +70,10 @@ def test_deleting_its_slice_moves_a_task(world: World, pair: tuple[str, str]) ->
     (first,) = status["attempts"]
     assert (first["reason"], first["charged"], first["exitCode"]) == ("SliceDeleted", False, 3)
     assert (first["sliceName"], first["nodeName"]) == (before["sliceName"], before["nodeName"])
-    out, said = following.communicate(timeout=60)
-    assert f"attempt 1 on {before['nodeName']}" in out and out.splitlines()[-1].startswith("attempt 2 on ")
-    assert "told" in out
+    assert following.wait(60) == 0
+    out, said = (tmp_path / "out").read_text(), (tmp_path / "said").read_text()
+    assert out.splitlines()[0] == f"attempt 1 on {before['nodeName']}"
+    assert out.splitlines()[-1].startswith("attempt 2 on ")
     assert "attempt 1 lost: SliceDeleted" in said
     assert "attempt 1" in world.iris("why", "moves")
     assert world.iris("logs", "moves").splitlines() == [f"attempt 2 on {task['spec']['binding']['nodeName']}"]
