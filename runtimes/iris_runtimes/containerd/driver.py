@@ -29,6 +29,7 @@ from iris_runtimes.containerd.images import HOSTS_DIR, Images
 from iris_runtimes.containerd.keyed import KeyedOperations
 from iris_runtimes.containerd.maker import Maker
 from iris_runtimes.containerd.observe import Observer
+from iris_runtimes.containerd.oci_security import EVERY_CAPABILITY
 from iris_runtimes.containerd.oci_spec import build_spec
 from iris_runtimes.containerd.pod_context import read_pod_context
 from iris_runtimes.containerd.proto import containers_pb2_grpc, tasks_pb2, tasks_pb2_grpc, version_pb2_grpc
@@ -69,9 +70,11 @@ class ContainerdRuntime:
         exec_folder: Path = EXEC_FOLDER,
         cdi_folders: Sequence[Path] = CDI_FOLDERS,
         nvidia_runtime: str = "",
+        node_capabilities: int = EVERY_CAPABILITY,
     ) -> None:
         """`exec_folder`: for pipes, the same path here and for containerd. `nvidia_runtime`: NVIDIA's program in runc's
-        place, as containerd finds it; empty: there is none."""
+        place, as containerd finds it; empty: there is none. `node_capabilities`: what containerd itself may grant, as CapBnd in
+        /proc/PID/status; a node hardly ever has fewer than all."""
         self._channel = open_channel(socket)
         self._namespace = namespace
         self._call = call_options(namespace)
@@ -82,6 +85,7 @@ class ContainerdRuntime:
         self._executor = Executor(self._channel, namespace, exec_folder)
         self._cdi = CdiRegistry(cdi_folders)
         self._nvidia_runtime = nvidia_runtime
+        self._node_capabilities = node_capabilities
         self._containers = containers_pb2_grpc.ContainersStub(self._channel)
         self._tasks = tasks_pb2_grpc.TasksStub(self._channel)
         self._version = version_pb2_grpc.VersionStub(self._channel)
@@ -211,7 +215,14 @@ class ContainerdRuntime:
         road = gpu_road(spec.gpus, self._cdi.has(cdi_names(spec.gpus)), self._nvidia_runtime)
         devices = [look_at_device(device) for device in spec.devices]
         with_gpus = replace(spec, env=[*spec.env, *road.env]) if road.env else spec
-        body = build_spec(with_gpus, config, user, devices, cgroup_v2=self._cgroup_v2)
+        body = build_spec(
+            with_gpus,
+            config,
+            user,
+            devices,
+            cgroup_v2=self._cgroup_v2,
+            node_capabilities=self._node_capabilities,
+        )
         apply_edits(body, self._cdi.edits([*spec.cdi_devices, *road.cdi_devices]))
         return body, road.runtime_binary
 

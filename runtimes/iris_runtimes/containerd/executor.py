@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 import shutil
 import uuid
 from collections.abc import Sequence
@@ -16,12 +15,12 @@ from typing import Any
 import grpc
 from google.protobuf.any_pb2 import Any as AnyMessage
 
-from iris_runtimes.containerd.channel import call_options, is_not_found, status_of
+from iris_runtimes.containerd.channel import call_options, is_not_found, status_of, unless_gone
 from iris_runtimes.containerd.fifos import InputPipe, OutputPipe
-from iris_runtimes.containerd.proto import containers_pb2, containers_pb2_grpc, tasks_pb2, tasks_pb2_grpc
+from iris_runtimes.containerd.proto import containers_pb2, containers_pb2_grpc, process_pb2, tasks_pb2, tasks_pb2_grpc
 from iris_runtimes.containerd.session import ContainerdSession, Streams
 from iris_runtimes.containerd.start_errors import start_error
-from iris_runtimes.errors import InvalidSpec, NodeFault, SandboxNotFound, SandboxNotRunning
+from iris_runtimes.errors import InvalidSpec, NodeFault, RuntimeFault, SandboxNotFound, SandboxNotRunning
 from iris_runtimes.execution import ExecRequest
 
 PROCESS_TYPE = "types.containerd.io/opencontainers/runtime-spec/1/Process"
@@ -35,8 +34,7 @@ for round in 1 2; do for one in /proc/[0-9]*; do
 done; done 2>/dev/null
 """
 _SWEEP_SECONDS = 10.0
-# runc's and the shim's words when the sandbox's own command has just ended, before anyone has taken note
-_ENDED = re.compile(r"in a stopped state|namespace path: lstat /proc/|container not running|container is not running")
+_NOTED_SECONDS = 0.2
 
 
 class Executor:
@@ -69,7 +67,10 @@ class Executor:
             await self._begin(sandbox_id, exec_id, folder, request, spec)
         except grpc.aio.AioRpcError as error:
             await session.abandon()
-            raise _failure(error, sandbox_id, request) from error
+            failure = _failure(error, sandbox_id, request)
+            if isinstance(failure, NodeFault) and not await self._still_runs(sandbox_id):
+                failure = _not_running(sandbox_id)
+            raise failure from error
         except BaseException:
             await session.abandon()
             raise
@@ -77,6 +78,13 @@ class Executor:
         if request.terminal:
             await session.resize(request.columns, request.rows)
         return session
+
+    async def _still_runs(self, sandbox_id: str) -> bool:
+        """Whether the sandbox does; asked a little later, for its end may not have been noted yet."""
+        await asyncio.sleep(_NOTED_SECONDS)
+        request = tasks_pb2.GetRequest(container_id=sandbox_id)
+        found = await unless_gone(self._tasks.Get(request, **self._call))
+        return found is not None and found.process.status == process_pb2.RUNNING
 
     async def _begin(
         self, sandbox_id: str, exec_id: str, folder: Path, request: ExecRequest, process: dict[str, Any]
@@ -152,8 +160,12 @@ def _open_streams(folder: Path, request: ExecRequest) -> Streams:
     return Streams(InputPipe(folder / "stdin") if request.stdin else None, opened["stdout"], opened.get("stderr"))
 
 
-def _failure(error: grpc.aio.AioRpcError, sandbox_id: str, request: ExecRequest) -> Exception:
-    code, words = status_of(error)
-    if is_not_found(error) or code is grpc.StatusCode.FAILED_PRECONDITION or _ENDED.search(words):
-        return SandboxNotRunning(f"sandbox {sandbox_id} does not run: nothing can be run in it")
+def _failure(error: grpc.aio.AioRpcError, sandbox_id: str, request: ExecRequest) -> RuntimeFault:
+    code, _ = status_of(error)
+    if is_not_found(error) or code is grpc.StatusCode.FAILED_PRECONDITION:
+        return _not_running(sandbox_id)
     return start_error(error, request.command[0], f"of sandbox {sandbox_id}")
+
+
+def _not_running(sandbox_id: str) -> SandboxNotRunning:
+    return SandboxNotRunning(f"sandbox {sandbox_id} does not run: nothing can be run in it")

@@ -32,31 +32,39 @@ _MASKED = [
 _READ_ONLY = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"]
 
 
-def capabilities(spec: SandboxSpec) -> list[str]:
-    """Full names, by Kubernetes' rule: what is dropped goes first, what is added comes then; privileged has all."""
+# A bit for each capability, as in CapBnd of /proc/PID/status
+EVERY_CAPABILITY = 2 ** len(_ALL) - 1
+
+
+def capabilities(spec: SandboxSpec, node: int = EVERY_CAPABILITY) -> list[str]:
+    """Full names, by Kubernetes' rule: what is dropped goes first, what is added comes then; privileged has all.
+
+    `node`: a bit for each that the node has to give; `ALL` means those.
+    """
+    everything = [name for number, name in enumerate(_ALL) if node >> number & 1]
     if spec.privileged:
-        return [_PREFIX + name for name in _ALL]
+        return [_PREFIX + name for name in everything]
     added, dropped = _names(spec.add_capabilities), _names(spec.drop_capabilities)
     kept = () if "ALL" in dropped else tuple(name for name in _DEFAULT if name not in dropped)
     if "ALL" in added:
-        return [_PREFIX + name for name in _ALL if name not in dropped]
+        return [_PREFIX + name for name in everything if name not in dropped]
     return [_PREFIX + name for name in dict.fromkeys((*kept, *added))]
 
 
-def process_security(spec: SandboxSpec) -> dict[str, Any]:
+def process_security(spec: SandboxSpec, node: int = EVERY_CAPABILITY) -> dict[str, Any]:
     """The part of `process`."""
-    granted = capabilities(spec)
+    granted = capabilities(spec, node)
     return {
         "capabilities": dict.fromkeys(("bounding", "effective", "permitted"), granted),
         "noNewPrivileges": not (spec.privileged or spec.allow_privilege_escalation),
     }
 
 
-def kernel_security(spec: SandboxSpec) -> dict[str, Any]:
+def kernel_security(spec: SandboxSpec, node: int = EVERY_CAPABILITY) -> dict[str, Any]:
     """The part of `linux`; nothing for a privileged sandbox."""
     if spec.privileged:
         return {}
-    profile = default_profile(platform.machine(), tuple(capabilities(spec)))
+    profile = default_profile(platform.machine(), tuple(capabilities(spec, node)))
     return {"maskedPaths": _MASKED, "readonlyPaths": _READ_ONLY, "seccomp": profile}
 
 

@@ -9,7 +9,7 @@ from iris_runtimes.containerd.devices import DeviceNode
 from iris_runtimes.containerd.image_config import ImageConfig, User
 from iris_runtimes.containerd.oci_mounts import mounts
 from iris_runtimes.containerd.oci_resources import process_limits, resources
-from iris_runtimes.containerd.oci_security import kernel_security, process_security
+from iris_runtimes.containerd.oci_security import EVERY_CAPABILITY, kernel_security, process_security
 from iris_runtimes.errors import InvalidSpec
 from iris_runtimes.protocol import CgroupParent, SandboxSpec
 
@@ -48,7 +48,13 @@ def environment(spec: SandboxSpec, config: ImageConfig) -> list[str]:
 
 
 def build_spec(
-    spec: SandboxSpec, config: ImageConfig, user: User, devices: Sequence[DeviceNode], *, cgroup_v2: bool
+    spec: SandboxSpec,
+    config: ImageConfig,
+    user: User,
+    devices: Sequence[DeviceNode],
+    *,
+    cgroup_v2: bool,
+    node_capabilities: int = EVERY_CAPABILITY,
 ) -> dict[str, Any]:
     """The whole spec as JSON. Without a network namespace given, network and resolver files are the node's."""
     groups = dict.fromkeys((*user.additional_gids, *spec.supplemental_groups))
@@ -59,7 +65,7 @@ def build_spec(
             "args": process_args(spec, config),
             "env": environment(spec, config),
             "cwd": spec.working_dir or config.working_dir or "/",
-            **process_security(spec),
+            **process_security(spec, node_capabilities),
             "rlimits": process_limits(devices),
             "oomScoreAdj": spec.oom_score_adj,
         },
@@ -72,7 +78,7 @@ def build_spec(
             "namespaces": _namespaces(spec, cgroup_v2),
             "devices": [node.as_oci() for node in devices],
             "resources": resources(spec, devices),
-            **kernel_security(spec),
+            **kernel_security(spec, node_capabilities),
         },
     }
 

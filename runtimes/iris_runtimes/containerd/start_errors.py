@@ -21,7 +21,7 @@ _WRAPPERS = re.compile(r"error during container init: |unable to start container
 _NOT_FOUND = re.compile(r"executable file not found|no such file or directory")
 _NOT_EXECUTABLE = re.compile(r"permission denied|exec format error|is a directory")
 
-_INVALID: tuple[tuple[re.Pattern[str], type[InvalidSpec], str], ...] = (
+_MEANINGS: tuple[tuple[re.Pattern[str], type[RuntimeFault], str], ...] = (
     (
         re.compile(r"chdir to cwd|Cwd must be an absolute path|mkdir .*: not a directory"),
         InvalidSpec,
@@ -35,6 +35,12 @@ _INVALID: tuple[tuple[re.Pattern[str], type[InvalidSpec], str], ...] = (
     (re.compile(r"unable to setup user"), InvalidSpec, "the user or group can't be used"),
     (re.compile(r"hugetlb|hugepage", re.IGNORECASE), InvalidLimits, "this node can't limit such huge pages"),
     (re.compile(r"cpu\.(cfs_|max)|pids\.(max|limit)"), InvalidLimits, "the kernel refuses the limit"),
+    (
+        re.compile(r"unable to apply caps|error setting rlimit"),
+        NodeFault,
+        "the node's own privileges are too few for what the sandbox asks",
+    ),
+    (re.compile(r"no space left on device"), NodeFault, "the node's disk is full"),
 )
 
 
@@ -50,9 +56,7 @@ def start_error(error: grpc.aio.AioRpcError, command: str, image: str) -> Runtim
             return CommandNotFound(f"{command} is not in the image {image}")
         if _NOT_EXECUTABLE.search(last):
             return CommandNotExecutable(f"{command} in the image {image} can't be executed: {last}")
-    for signs, kind, meaning in _INVALID:
+    for signs, kind, meaning in _MEANINGS:
         if signs.search(words):
             return kind(f"{meaning}: {last}")
-    if "no space left on device" in words:
-        return NodeFault(f"the node's disk is full: {last}")
     return NodeFault(f"the sandbox could not be started: {last}")

@@ -19,6 +19,12 @@ from tests.e2e.runtimes.private_containerd import PrivateContainerd
 IMAGE = "registry.test/iris/task:dev"
 
 
+def own_capabilities() -> int:
+    """What this machine has to give; one that is itself a container lacks some."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith("CapBnd")).split()[1], 16)
+
+
 @contextmanager
 def started(folder: Path, name: str) -> Iterator[PrivateContainerd]:
     """A containerd with IMAGE, swept at the end."""
@@ -42,7 +48,11 @@ def containerd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrivateCont
 @pytest_asyncio.fixture(loop_scope="session")  # grpc.aio keeps to the loop it first saw
 async def runtime(containerd: PrivateContainerd, tmp_path: Path) -> AsyncIterator[ContainerdRuntime]:
     driver = ContainerdRuntime(
-        str(containerd.socket), containerd.namespace, exec_folder=tmp_path / "exec", cdi_folders=[tmp_path / "cdi"]
+        str(containerd.socket),
+        containerd.namespace,
+        exec_folder=tmp_path / "exec",
+        cdi_folders=[tmp_path / "cdi"],
+        node_capabilities=own_capabilities(),
     )
     yield driver
     for sandbox in await driver.list():

@@ -123,7 +123,7 @@ async def test_input_that_nobody_reads_is_dropped(runtime: ContainerdRuntime, ma
 
 async def test_a_terminal_is_resized(runtime: ContainerdRuntime, make_spec: SpecMaker) -> None:
     spec = await sleeper(runtime, make_spec, "tty")
-    script = "stty size; trap 'stty size; exit 0' WINCH; while :; do sleep 0.05; done"
+    script = "trap 'stty size; exit 0' WINCH; stty size; while :; do sleep 0.05; done"
     session = await runtime.execute(spec.id, ExecRequest(["sh", "-c", script], terminal=True, columns=90, rows=30))
     try:
         async with asyncio.timeout(20), contextlib.aclosing(session.output()) as pieces:
