@@ -139,7 +139,7 @@ def _other(found: Resource) -> Report:
         found.KIND,
         found.metadata.namespace,
         found.metadata.name,
-        "" if ready is None else "Ready" if ready.status == "True" else "NotReady",
+        "Ready" if ready is not None and ready.status == "True" else "NotReady",
         ready.reason if ready else "New",
         ready.message if ready else "the operator has not seen it yet: is it running?",
         ready.last_transition_time if ready else found.metadata.creation_timestamp,
