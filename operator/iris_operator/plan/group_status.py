@@ -66,14 +66,21 @@ def held_back(crew: Crew) -> str:
         until = f"blocked until {clock(backoff.until)}" if backoff.until else "blocked until its template changes"
         return f"{until}: {backoff.reason}: {_first_words(backoff.message)}"
     if not crew.room:
-        return f"at maxSlices {crew.group.spec.max_slices}"
+        return at_max(crew)
     if backoff is not None and crew.may_launch < crew.room:
         return f"launching {backoff.allowed_launches} at a time after {backoff.reason}"
     return ""
 
 
+def at_max(crew: Crew) -> str:
+    """`at maxSlices 4`."""
+    return f"at maxSlices {crew.group.spec.max_slices}"
+
+
 def _first_words(message: str, limit: int = 160) -> str:
-    return message if len(message) <= limit else f"{message[: limit - 1]}…"
+    """What happened, without what follows from it."""
+    what = message.split("; then ", 1)[0]
+    return what if len(what) <= limit else f"{what[: limit - 1]}…"
 
 
 def _ready(crew: Crew) -> int:

@@ -9,7 +9,7 @@ from iris_operator.plan.boot_text import usual_boot
 from iris_operator.plan.boots import recent_boots
 from iris_operator.plan.crew import Crew
 from iris_operator.plan.demand import Share, Where, fit
-from iris_operator.plan.group_status import held_back
+from iris_operator.plan.group_status import at_max, held_back
 from iris_operator.plan.members import Member
 from iris_operator.plan.placement import Unplaced
 from iris_operator.plan.shapes import Shape
@@ -82,15 +82,16 @@ class Words:
 
     def _unmet(self, one: Unplaced, shape: Shape) -> tuple[str, str]:
         able = [crew for crew in self._mine(shape) if fit(crew.capacity, shape) > 0]
-        stopped = [(crew, held_back(crew) or "busy launching for other Tasks") for crew in able]
+        # What nothing else holds back has its last slices made in this very pass.
+        stopped = [(crew, held_back(crew) or at_max(crew)) for crew in able]
         words = [f"group {crew.name} is {why}" for crew, why in stopped[:_SHOWN_GROUPS]]
         words += (
             [f"{count(len(stopped) - _SHOWN_GROUPS, 'more group')} likewise"] if len(stopped) > _SHOWN_GROUPS else []
         )
         if len(self._mine(shape)) > len(able):
             words.append("would fit no other group")
-        at_max = all(not crew.room and not crew.blocked for crew in able)
-        return "AtMaxSlices" if at_max else "GroupBlocked", f"{one.facts}; {'; '.join(words)}"
+        full = all(why == at_max(crew) for crew, why in stopped)
+        return "AtMaxSlices" if full else "GroupBlocked", f"{one.facts}; {'; '.join(words)}"
 
     def _nowhere(self, one: Unplaced) -> tuple[str, str] | None:
         groups = self._mine(one.shape) if one.shape is not None else []
