@@ -79,7 +79,7 @@ def facts(group: ScaleGroup) -> list[tuple[str, str]]:
         ("bounds", f"{bounds(group)} (minSlices-maxSlices{', and spares' if spec.buffer_slices else ''})"),
         ("demand", f"{status.demand} more slices for waiting Tasks"),
         ("boots", boots(group)),
-        ("losses", f"{status.losses}, {status.spot_losses} of them spot" if status.losses else ""),
+        ("losses", f"{status.losses}, and {status.spot_losses} spot" if status.losses or status.spot_losses else ""),
     ]
     if status.backoff is not None:
         words = f"{blocked(group)}, after {status.backoff.failures} in a row"

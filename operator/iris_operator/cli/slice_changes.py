@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
 
-from iris_operator.api.names import ANNOTATION_FORCE_DELETE, ANNOTATION_RETIRING
+from iris_operator.api.names import ANNOTATION_FORCE_DELETE, ANNOTATION_RETIRING, ANNOTATION_RETIRING_SINCE
 from iris_operator.api.slice import Availability, Slice
 from iris_operator.cli.session import Session, explain, missing_kinds
 from iris_operator.ports.errors import ApiError, ConflictError, NotFoundError
@@ -46,7 +46,7 @@ def availability(word: str, wanted: Availability) -> Change:
         if found.spec.availability is not wanted:
             change["spec"] = {"availability": wanted.value}
         if wanted is Availability.SCHEDULABLE and ANNOTATION_RETIRING in found.metadata.annotations:
-            change["metadata"] = {"annotations": {ANNOTATION_RETIRING: None}}
+            change["metadata"] = {"annotations": {ANNOTATION_RETIRING: None, ANNOTATION_RETIRING_SINCE: None}}
         return change or None
 
     return Change(word, patch)

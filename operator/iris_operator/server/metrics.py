@@ -92,9 +92,8 @@ class Metrics(Collector):
         )
         losses: dict[Labels, float] = {}
         for group in groups:
-            spot = group.status.spot_losses
-            losses[*_where(group), "spot"] = spot
-            losses[*_where(group), "default"] = max(0, group.status.losses - spot)
+            losses[*_where(group), "default"] = group.status.losses
+            losses[*_where(group), "spot"] = group.status.spot_losses
         words = "Slices that were Ready and lost a node for good."
         yield _counter("iris_slice_losses_total", words, (*_GROUP, "compute_class"), losses)
 

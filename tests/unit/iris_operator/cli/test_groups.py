@@ -144,7 +144,7 @@ def test_why_of_a_group() -> None:
     assert (told.phase, told.summary) == ("NotReady", "ScalingBlocked: waits")
     assert facts["slices"] == "1 ready, 1 of them idle, 0 booting, 1 failed"
     assert facts["blocked"] == "OverQuota until 12:02:00 UTC, after 3 in a row: quota of 4 nodes"
-    assert facts["boots"] == "1 boot: 18 min" and facts["losses"] == "3, 1 of them spot"
+    assert facts["boots"] == "1 boot: 18 min" and facts["losses"] == "3, and 1 spot"
     assert "more quota" in told.advice[0]
     assert "iris group scale g --max 3" in told.advice[1]
     assert told.advice[2] == "iris group decisions g"

@@ -106,7 +106,8 @@ def test_only_what_is_asked_for_is_patched(shell: Shell) -> None:
 
 
 def test_uncordon_takes_back_what_its_group_meant_to_do(shell: Shell) -> None:
-    shell.make(slice_("s", availability="Cordoned").meta(annotations={"iris.dev/retiring": "Idle", "mine": "1"}))
+    retiring = {"iris.dev/retiring": "Idle", "iris.dev/retiring-since": at(5)}
+    shell.make(slice_("s", availability="Cordoned").meta(annotations={**retiring, "mine": "1"}))
     shell.iris("uncordon", "s")
     assert shell.slice().metadata.annotations == {"mine": "1"}
 

@@ -113,7 +113,7 @@ async def test_demand_losses_and_waiting_tasks(world: World) -> None:
         task("f").deleting(),
     )
     assert world.samples("iris_group_demand_slices") == {("g", "team"): 3}
-    assert world.samples("iris_slice_losses_total") == {("default", "g", "team"): 3, ("spot", "g", "team"): 2}
+    assert world.samples("iris_slice_losses_total") == {("default", "g", "team"): 5, ("spot", "g", "team"): 2}
     assert world.samples("iris_tasks_waiting") == {("team", "NoRoom"): 2, ("team", "New"): 1}
 
 
