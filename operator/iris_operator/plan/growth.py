@@ -26,7 +26,7 @@ class Growth:
 
 @dataclass(frozen=True)
 class Making:
-    """Slices to make, by what for; `short`: spares that can't be made. `demand`: slices for waiting Tasks, beyond Ready."""
+    """Slices to make, by what for; `short`: those of the minimum and spares that can't be made. `demand`: slices for waiting Tasks, beyond Ready."""
 
     minimum: int
     tasks: int
@@ -87,7 +87,7 @@ def finish(growth: Growth, demand: DemandPlan) -> Making:
         promised=frozenset(promised),
         keep=frozenset(keep),
     )
-    return Making(growth.minimum, tasks, spares, missing - spares, demand.wanted.get(crew.name, 0), wants)
+    return Making(growth.minimum, tasks, spares, missing - spares + growth.missing, demand.wanted.get(crew.name, 0), wants)
 
 
 def lots_by_hand(cluster: str, members: Sequence[Member]) -> list[Lot]:
