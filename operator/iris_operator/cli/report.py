@@ -52,6 +52,8 @@ def report(found: Resource, now: datetime) -> Report:
         return _task(found, now)
     if isinstance(found, Slice):
         return _slice(found)
+    if isinstance(found, ScaleGroup):
+        return _group(found)
     return _other(found)
 
 
@@ -131,19 +133,36 @@ def _slice(found: Slice) -> Report:
     )  # fmt: skip
 
 
+def _group(group: ScaleGroup) -> Report:
+    conditions = {one.type: one for one in group.status.conditions}
+    ready, blocked = conditions.get("Ready"), conditions.get("ScalingBlocked")
+    is_blocked = blocked is not None and blocked.status == "True"
+    shown = blocked if is_blocked else ready
+    unseen = "the operator has not seen it yet: is it running?"
+    return Report(
+        "ScaleGroup", group.metadata.namespace, group.metadata.name,
+        "Blocked" if is_blocked else _readiness(ready), shown.reason if shown else "New",
+        group.status.message or (shown.message if shown else unseen),
+        shown.last_transition_time if shown else group.metadata.creation_timestamp, group_rows.facts(group),
+        group.status.conditions, group_rows.advice(group),
+    )  # fmt: skip
+
+
 def _other(found: Resource) -> Report:
     conditions: Sequence[Condition] = getattr(getattr(found, "status", None), "conditions", ())
     ready = next((one for one in conditions if one.type == "Ready"), conditions[0] if conditions else None)
-    group = found if isinstance(found, ScaleGroup) else None
     return Report(
         found.KIND,
         found.metadata.namespace,
         found.metadata.name,
-        "Ready" if ready is not None and ready.status == "True" else "NotReady",
+        _readiness(ready),
         ready.reason if ready else "New",
         ready.message if ready else "the operator has not seen it yet: is it running?",
         ready.last_transition_time if ready else found.metadata.creation_timestamp,
-        group_rows.facts(group) if group else (),
+        (),
         conditions,
-        group_rows.advice(group) if group else (),
     )
+
+
+def _readiness(ready: Condition | None) -> str:
+    return "Ready" if ready is not None and ready.status == "True" else "NotReady"

@@ -8,23 +8,24 @@ from datetime import UTC, datetime
 import click
 
 from iris_operator.api.base import Resource
+from iris_operator.api.scalegroup import ScaleGroup
 from iris_operator.api.slice import Slice
 from iris_operator.api.task import Task
 from iris_operator.cli.objects import find
 from iris_operator.cli.output import OUTPUT, age, console, print_data, table
 from iris_operator.cli.report import Report, report
 from iris_operator.cli.session import Session, Target, run_async, session, target_options
-from iris_operator.ports.kube import SLICES, TASKS
+from iris_operator.ports.kube import SCALE_GROUPS, SLICES, TASKS, Kind
 
 
 @click.command()
-@click.argument("names", nargs=-1, metavar="[TASK|SLICE]...")
+@click.argument("names", nargs=-1, metavar="[TASK|SLICE|GROUP]...")
 @OUTPUT
 @target_options
 def status(
     names: tuple[str, ...], output: str, namespace: str | None, kubeconfig: str | None, context: str | None
 ) -> None:
-    """One line per Slice and Task: where it is, since when, and what it waits for or how it ended.
+    """One line per ScaleGroup, Slice and Task: where it is, since when, and what it waits for or how it ended.
 
     \b
       iris status               all of the namespace
@@ -58,7 +59,6 @@ async def _named(found: Session, names: tuple[str, ...]) -> list[Resource]:
 
 
 async def _all(found: Session) -> list[Resource]:
-    slices, tasks = await asyncio.gather(
-        found.api.list(SLICES, found.namespace), found.api.list(TASKS, found.namespace)
-    )
-    return [*(Slice.parse(item) for item in slices.items), *(Task.parse(item) for item in tasks.items)]
+    kinds: dict[Kind, type[Resource]] = {SCALE_GROUPS: ScaleGroup, SLICES: Slice, TASKS: Task}
+    listings = await asyncio.gather(*(found.api.list(kind, found.namespace) for kind in kinds))
+    return [model.parse(item) for model, one in zip(kinds.values(), listings, strict=True) for item in one.items]

@@ -12,13 +12,13 @@ import pytest
 from click.testing import CliRunner, Result
 
 from iris_operator.api.scalegroup import ScaleGroup
-from iris_operator.cli import group_rows, groups
+from iris_operator.cli import group_rows, groups, status
 from iris_operator.cli.main import main
 from iris_operator.cli.objects import find
 from iris_operator.cli.report import report
 from iris_operator.cli.session import Session, Target
-from iris_operator.ports.kube import SCALE_GROUPS
-from tests.builders import NOW, Builder, at, group, slice_
+from iris_operator.ports.kube import SCALE_GROUPS, SLICES, TASKS
+from tests.builders import NOW, Builder, at, group, slice_, task
 from tests.unit.iris_operator.cli.build import Api
 
 _DECISIONS = [
@@ -136,18 +136,40 @@ def test_why_of_a_group() -> None:
         group()
         .status(slices=2, ready=1, idle=1, failed=1, demand=2, losses=3, spotLosses=1, backoff=_BACKOFF,
                 decisions=_DECISIONS, recentBoots=_BOOTS[:1])
-        .condition("Ready", "False", "ScalingBlocked", "waits")
+        .condition("Ready", "True", "MinSlicesReady", "1 of 1")
+        .condition("ScalingBlocked", "True", "OverQuota", "blocked")
         .build(),
         NOW,
     )  # fmt: skip
     facts = dict(told.facts)
-    assert (told.phase, told.summary) == ("NotReady", "ScalingBlocked: waits")
+    assert (told.phase, told.summary) == ("Blocked", "OverQuota: blocked")
     assert facts["slices"] == "1 ready, 1 of them idle, 0 booting, 1 failed"
     assert facts["blocked"] == "OverQuota until 12:02:00 UTC, after 3 in a row: quota of 4 nodes"
     assert facts["boots"] == "1 boot: 18 min" and facts["losses"] == "3, and 1 spot"
     assert "more quota" in told.advice[0]
     assert "iris group scale g --max 3" in told.advice[1]
     assert told.advice[2] == "iris group decisions g"
+
+
+def test_why_of_a_group_that_is_well_says_what_it_does() -> None:
+    well = group().status(message="1 up, 0 with Tasks; nothing to do")
+    well = well.condition("Ready", "True", "MinSlicesReady", "1 of 1").condition("ScalingBlocked", "False", "Free", "")
+    told = report(well.build(), NOW)
+    assert (told.phase, told.summary) == ("Ready", "MinSlicesReady: 1 up, 0 with Tasks; nothing to do")
+
+
+def test_status_has_groups_slices_and_tasks(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    @asynccontextmanager
+    async def session(target: Target) -> AsyncIterator[Session]:
+        yield shell.api.session
+
+    monkeypatch.setattr(status, "session", session)
+    shell.make(group().status(message="makes 1"))
+    asyncio.run(shell.api.create(SLICES, slice_().meta(namespace="default").body(), "default"))
+    asyncio.run(shell.api.create(TASKS, task().meta(namespace="default").body(), "default"))
+    lines = CliRunner().invoke(main, ["status"]).stdout.splitlines()
+    assert [line.split()[0] for line in lines] == ["NAME", "scalegroup/g", "slice/s", "task/t"]
+    assert CliRunner().invoke(main, ["status", "group/g"]).stdout.splitlines()[1].endswith("makes 1")
 
 
 def test_why_of_a_new_group_says_little() -> None:
