@@ -62,6 +62,21 @@ def test_scale_group_keeps_its_spare(world: World) -> None:
     world.until(lambda: not world.names("nodepools", "-l", "iris-scale-group=cpu"), "its NodePools to be gone")
 
 
+def test_demand_goes_to_the_group_of_the_highest_priority(world: World) -> None:
+    at_once = '{"spec": {"autoscaler": {"scaleUpDelaySeconds": 0}}}'
+    world.kubectl("patch", "iriscluster", "default", "--type=merge", "-p", at_once)
+    world.kubectl("apply", "-f", str(EXAMPLES / "scalegroups.yaml"))
+    world.task("routed", "true", resources={"limits": {"cpu": "100m", "memory": "32Mi"}})
+    bound = world.wait_phase("routed", "Succeeded", seconds=180)["spec"]["binding"]
+    ran_on = world.get("slice", bound["sliceName"])
+    assert ran_on is not None and ran_on["spec"]["scaleGroupName"] == "reserved"
+    world.kubectl("delete", "task/routed")
+    world.kubectl("delete", "scalegroup/reserved", "scalegroup/spot", "--cascade=foreground", "--timeout=90s")
+    world.until(lambda: not world.names("nodepools", "-l", "iris-scale-group in (reserved,spot)"), "no NodePool left")
+    usual = '{"spec": {"autoscaler": {"scaleUpDelaySeconds": null}}}'
+    world.kubectl("patch", "iriscluster", "default", "--type=merge", "-p", usual)
+
+
 def test_every_example_is_run_here() -> None:
-    run_here = {"slice.yaml", "task.yaml", "gpu-slice.yaml", "gpu-task.yaml", "scalegroup.yaml"}
+    run_here = {"slice.yaml", "task.yaml", "gpu-slice.yaml", "gpu-task.yaml", "scalegroup.yaml", "scalegroups.yaml"}
     assert {path.name for path in EXAMPLES.glob("*.yaml")} == run_here
