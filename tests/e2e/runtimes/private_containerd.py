@@ -31,7 +31,7 @@ class PrivateContainerd:
     """Not started yet. `name` tells its namespace and cgroup from those of other runs."""
 
     def __init__(self, folder: Path, name: str) -> None:
-        self._folder = folder
+        self.folder = folder
         self.namespace = f"iris-test-{name}"
         self.cgroup = f"/iris-test-{name}"
         self.socket = folder / "c.sock"
@@ -48,7 +48,7 @@ class PrivateContainerd:
         """Returns when it answers."""
         binaries = program("containerd").parent
         env = {**os.environ, "PATH": f"{binaries}:/usr/sbin:/usr/bin:/sbin:/bin"}
-        with (self._folder / "log").open("ab") as log:
+        with (self.folder / "log").open("ab") as log:
             command = [str(binaries / "containerd"), "-c", str(self._config)]
             self._process = subprocess.Popen(command, env=env, stdout=log, stderr=log)
         version = [str(self.ctr), "-a", str(self.socket), "version"]
@@ -85,9 +85,9 @@ class PrivateContainerd:
         self.kill()
         wait_for(self._all_ended)
         mounts = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
-        for mount in sorted((one for one in mounts if one.startswith(f"{self._folder}/")), reverse=True):
+        for mount in sorted((one for one in mounts if one.startswith(f"{self.folder}/")), reverse=True):
             subprocess.run(["umount", "-l", mount], check=False)
-        shutil.rmtree(self._folder, ignore_errors=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
         shutil.rmtree(_RUNC_STATE / self.namespace, ignore_errors=True)
 
     def cgroups(self) -> list[Path]:
@@ -97,7 +97,7 @@ class PrivateContainerd:
 
     def _all_ended(self) -> bool:
         """Kill what runs, shims and commands; whether nothing does and the cgroups could go."""
-        _kill_marked(str(self._folder))
+        _kill_marked(str(self.folder))
         for top in self.cgroups():
             for file in top.rglob("cgroup.procs"):
                 _kill_all(file)

@@ -26,12 +26,17 @@ class Pusher:
         self._crane = str(program("crane"))
         self._busybox = task_image({}, store=Store(folder / "store"))
         self._count = 0
+        self.layer_digests: set[str] = set()
 
     def busybox(self, name: str, *layers: list[Entry], config: oci.Config | None = None) -> None:
         """busybox with more layers on top."""
         top = [self._layer(entries) for entries in layers]
         config = config or oci.Config(cmd=("/bin/sh",))
         self._push(oci.assemble([*self._busybox.layers, *top], config), name)
+
+    def layers(self, name: str, *layers: list[Entry]) -> None:
+        """An image of those layers; entries that are the same make the same layer."""
+        self._push(oci.assemble([self._layer(entries) for entries in layers], oci.Config(cmd=("/none",))), name)
 
     def random(self, name: str, size_bytes: int) -> None:
         """An image of one file that can't be compressed and that no other image shares."""
@@ -53,6 +58,7 @@ class Pusher:
         self._count += 1
         layout = self._folder / f"layout-{self._count}"
         oci.write_layout(layout, image)
+        self.layer_digests |= {layer["digest"] for layer in json.loads(image.manifest)["layers"]}
         command.run([self._crane, "push", "--insecure", str(layout), self._full(name)])
 
     def _layer(self, entries: list[Entry]) -> oci.Layer:

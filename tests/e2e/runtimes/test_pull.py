@@ -36,6 +36,7 @@ class Registries:
 
     hosts_dir: Path
     pusher: Pusher
+    address: str
 
 
 @pytest.fixture(scope="session")
@@ -53,7 +54,7 @@ def registries(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registries]
         locked.start()
         pusher = Pusher(addresses[0], root)
         pusher.busybox("iris/task:1")
-        yield Registries(root / "certs.d", pusher)
+        yield Registries(root / "certs.d", pusher, addresses[0])
     finally:
         open_one.stop()
         locked.stop()
