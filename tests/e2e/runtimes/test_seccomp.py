@@ -14,8 +14,10 @@ from typing import Any
 import pytest
 
 from iris_runtimes.containerd import ContainerdRuntime
+from iris_runtimes.containerd.oci_security import capabilities
 from iris_runtimes.containerd.seccomp import default_profile
 from iris_runtimes.protocol import SandboxSpec
+from tests.unit.iris_runtimes.containerd.build import spec
 
 _CONTAINERD = "github.com/containerd/containerd/v2@v2.2.9"
 _SOURCE = Path(__file__).parent / "seccomp_dump" / "main.go"
@@ -43,12 +45,21 @@ def test_it_is_containerds(tmp_path: Path) -> None:
     _go(tmp_path, "mod", "init", "dump")
     _go(tmp_path, "get", _CONTAINERD)
     _go(tmp_path, "mod", "tidy")
-    theirs = json.loads(_go(tmp_path, "run", "."))
-    ours = default_profile(platform.machine())
-    assert ours is not None
-    assert ours["defaultAction"] == theirs["defaultAction"]
-    assert ours["architectures"] == theirs["architectures"]
-    assert _by_name(ours) == _by_name(theirs)
+    _go(tmp_path, "build", "-o", "dump", ".")
+    for granted in _capabilities():
+        command = [str(tmp_path / "dump"), *granted]
+        theirs = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+        ours = default_profile(platform.machine(), granted)
+        assert ours is not None
+        assert ours["defaultAction"] == theirs["defaultAction"]
+        assert ours["architectures"] == theirs["architectures"]
+        assert _by_name(ours) == _by_name(theirs), granted
+
+
+def _capabilities() -> list[tuple[str, ...]]:
+    """The default ones, each of the others with them, and all."""
+    default, everything = (tuple(capabilities(spec(privileged=all_of_them))) for all_of_them in (False, True))
+    return [default, *((*default, one) for one in everything if one not in default), everything]
 
 
 @pytest.mark.e2e
