@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -12,6 +12,7 @@ from iris_operator.api.scalegroup import Backoff, ScaleGroup
 from iris_operator.plan.backoff import blocked, failures_of, launches_allowed, plan_backoff
 from iris_operator.plan.group_capacity import NodeCapacity, group_capacity, learn
 from iris_operator.plan.members import Member
+from iris_operator.plan.roster import Roster
 from iris_operator.plan.settings import NoCluster
 
 SCALE_DOWN, ROLL, EXPIRE, REPLACE = "ScaleDown", "Roll", "Expire", "Replace"
@@ -19,29 +20,46 @@ SCALE_DOWN, ROLL, EXPIRE, REPLACE = "ScaleDown", "Roll", "Expire", "Replace"
 
 @dataclass(frozen=True, eq=False)
 class Crew:
-    """`up`: were Ready once, and stay. `in_flight`: on their way there. `stale`: in flight, but of an old template.
-
-    `retiring`: cordoned by the group, to be deleted next. `failed`: last failed first. `busy`: names of slices with Tasks.
-    `room`: slices that maxSlices still allows. `may_launch`: of them, those that may begin now.
-    """
+    """`busy`: names of slices with Tasks. `room`: slices that maxSlices still allows. `may_launch`: of them, those that may
+    begin now. `up`, `in_flight` ...: as in Roster."""
 
     group: ScaleGroup
     settings: IrisCluster | NoCluster
     now: datetime
     clock: float
     template: str
-    members: tuple[Member, ...]
-    up: tuple[Member, ...]
-    in_flight: tuple[Member, ...]
-    stale: tuple[Member, ...]
-    retiring: tuple[Member, ...]
-    failed: tuple[Member, ...]
+    roster: Roster
     busy: frozenset[str]
     learned: Amounts
     capacity: NodeCapacity
     backoff: Backoff | None
     room: int
     may_launch: int
+
+    @property
+    def members(self) -> tuple[Member, ...]:
+        """All of the group."""
+        return self.roster.members
+
+    @property
+    def up(self) -> tuple[Member, ...]:
+        """Were Ready once, and stay."""
+        return self.roster.up
+
+    @property
+    def in_flight(self) -> tuple[Member, ...]:
+        """On their way to Ready."""
+        return self.roster.in_flight
+
+    @property
+    def retiring(self) -> tuple[Member, ...]:
+        """Cordoned, to be deleted next."""
+        return self.roster.retiring
+
+    @property
+    def busy_up(self) -> int:
+        """How many of those up have Tasks."""
+        return len(self.busy & self.roster.up_names)
 
     @property
     def name(self) -> str:
@@ -72,53 +90,31 @@ class Crew:
 def muster(
     group: ScaleGroup,
     settings: IrisCluster | NoCluster,
-    members: Sequence[Member],
+    template: str,
+    roster: Roster,
     busy: Mapping[str, int],
     now: datetime,
 ) -> Crew:
-    """Sort a group's slices out. `busy`: slice name -> Tasks on it."""
-    template = group.spec.template.spec.template_hash()
+    """`template`: hash of the group's. `busy`: slice name -> Tasks on it."""
     clock = now.timestamp()
-    up: list[Member] = []
-    in_flight: list[Member] = []
-    stale: list[Member] = []
-    retiring: list[Member] = []
-    failed: list[Member] = []
-    billing = 0
-    for one in members:
-        billing += one.bills
-        if one.failed:
-            failed.append(one)
-        elif one.in_flight:
-            (in_flight if one.template in ("", template) else stale).append(one)
-        elif one.up:
-            (retiring if one.retiring else up).append(one)
-    in_flight.sort(key=lambda one: one.progress)
-    failed.sort(key=lambda one: (-one.failed_at, one.name))
-    learned = _learned(group, template, members)
+    learned = _learned(group, roster)
     autoscaler = Autoscaler() if isinstance(settings, NoCluster) else settings.spec.autoscaler
-    # Only few slices fail or lose a node: looking at those alone keeps the pass short.
-    suspects = [one for one in members if one.failed or one.lost_deadline is not None]
-    failures = failures_of(suspects, template, autoscaler, clock)
+    in_flight = len(roster.in_flight)
+    failures = failures_of(roster.suspects, template, autoscaler, clock)
     backoff = group.status.backoff
     if backoff is not None or failures:
-        successes = [one for one in up if one.ready]
-        backoff = plan_backoff(group, failures, successes, len(in_flight), autoscaler, now)
-    room = max(0, group.spec.max_slices - billing)
-    allowed = launches_allowed(backoff, len(in_flight), now)
+        successes = [one for one in roster.up if one.ready]
+        backoff = plan_backoff(group, failures, successes, in_flight, autoscaler, now)
+    room = max(0, group.spec.max_slices - roster.billing)
+    allowed = launches_allowed(backoff, in_flight, now)
     return Crew(
         group=group,
         settings=settings,
         now=now,
         clock=clock,
         template=template,
-        members=tuple(members),
-        up=tuple(up),
-        in_flight=tuple(in_flight),
-        stale=tuple(stale),
-        retiring=tuple(retiring),
-        failed=tuple(failed),
-        busy=frozenset(one.name for one in members if one.name in busy),
+        roster=roster,
+        busy=roster.names & busy.keys(),
         learned=learned,
         capacity=group_capacity(group, learned),
         backoff=backoff,
@@ -127,12 +123,9 @@ def muster(
     )
 
 
-def _learned(group: ScaleGroup, template: str, members: Sequence[Member]) -> dict[str, int]:
-    current = [one for one in members if one.capacities and one.template in ("", template)]
-    known = group.status.node_resources
+def _learned(group: ScaleGroup, roster: Roster) -> dict[str, int]:
     # With a generation that we have not judged yet the template may be another. That it is shows on slices; without one
     # we forget, as what an old type offers could keep Tasks from the new one for ever.
     changed = group.status.observed_generation != group.metadata.generation
-    old = any(one.template not in ("", template) for one in members)
-    same = any(one.template in ("", template) for one in members)
-    return learn(amounts(known), current, forget=changed and (old or not same))
+    forget = changed and (roster.mixed or not roster.same)
+    return learn(amounts(group.status.node_resources), roster.kinds, forget=forget)

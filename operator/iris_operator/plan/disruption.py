@@ -6,7 +6,6 @@ Never more at once than disruption.maxUnavailable, never a held one, never one w
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from iris_operator.plan.actions import CordonSlice, DeleteSlice, UncordonSlice
@@ -71,13 +70,13 @@ def max_unavailable(crew: Crew) -> int:
 
 
 def _failed(crew: Crew, plan: Disruption) -> None:
-    for one in crew.failed[crew.group.spec.failed_slices_history_limit :]:
+    for one in crew.roster.failed[crew.group.spec.failed_slices_history_limit :]:
         plan.delete.append(DeleteSlice(one.slice, "FailedHistory"))
 
 
 def _in_flight(crew: Crew, wants: Wants, plan: Disruption) -> None:
     """Slices that are not Ready yet hold no Task: they go at once, when their template is old or nobody wants them."""
-    for one in crew.stale:
+    for one in crew.roster.stale:
         if one.hold_until <= crew.clock:
             plan.delete.append(DeleteSlice(one.slice, ROLL))
             words = f"slice {one.name} is not Ready yet and of an old template"
@@ -144,8 +143,7 @@ def _keep_it(crew: Crew, one: Member, wants: Wants) -> str:
 
 def _unavailable(crew: Crew, wants: Wants) -> int:
     """Slices that should stand and are not Ready: what is disrupted already, by us or not."""
-    ready = sum(one.ready and one.lost_at is None for one in crew.up)
-    return max(0, wants.slices - ready)
+    return max(0, wants.slices - crew.roster.sound)
 
 
 def _choose(crew: Crew, plan: Disruption, one: Member, action: str, reason: str, words: str) -> None:
@@ -156,7 +154,7 @@ def _choose(crew: Crew, plan: Disruption, one: Member, action: str, reason: str,
 
 def _lost(crew: Crew, wants: Wants, budget: int, plan: Disruption) -> set[str]:
     due: list[Member] = []
-    for one in crew.up:
+    for one in crew.roster.lost:
         if one.lost_deadline is None:
             continue
         when = max(one.lost_deadline, one.hold_until)
@@ -164,8 +162,7 @@ def _lost(crew: Crew, wants: Wants, budget: int, plan: Disruption) -> set[str]:
             plan.wake.append(when)
         elif not (one.protected and one.name in crew.busy):
             due.append(one)
-    lost = sum(one.lost_at is not None for one in crew.up)
-    allowed = budget - max(0, _unavailable(crew, wants) - lost)
+    allowed = budget - max(0, _unavailable(crew, wants) - len(crew.roster.lost))
     chosen = sorted(due, key=lambda one: (one.lost_deadline or 0, one.name))[: max(0, allowed)]
     for one in chosen:
         lost_for = duration(crew.clock - (one.lost_at or crew.clock))
@@ -178,9 +175,8 @@ def _lost(crew: Crew, wants: Wants, budget: int, plan: Disruption) -> set[str]:
 
 def _expired(crew: Crew, wants: Wants, budget: int, taken: set[str], plan: Disruption) -> set[str]:
     due: list[Member] = []
-    for one in crew.up:
-        if one.expires_at is None:
-            continue
+    for one in crew.roster.mortal:
+        assert one.expires_at is not None
         when = max(one.expires_at, one.hold_until)
         if when > crew.clock:
             plan.wake.append(when)
@@ -196,8 +192,8 @@ def _expired(crew: Crew, wants: Wants, budget: int, taken: set[str], plan: Disru
 
 def _old(crew: Crew, wants: Wants, budget: int, taken: set[str], plan: Disruption) -> set[str]:
     due: list[Member] = []
-    for one in crew.up:
-        if one.template in ("", crew.template) or not _may_go(crew, one, taken):
+    for one in crew.roster.old:
+        if not _may_go(crew, one, taken):
             continue
         if one.hold_until > crew.clock:
             plan.wake.append(one.hold_until)
@@ -219,31 +215,28 @@ def _may_go(crew: Crew, one: Member, taken: set[str]) -> bool:
 
 
 def _idle(crew: Crew, wants: Wants, budget: int, taken: set[str], plan: Disruption) -> None:
-    idle = [one for one in crew.up if one.name not in crew.busy and one.name not in taken]
-    surplus = len(idle) - wants.idle
-    if surplus <= 0:
-        return
+    """The longest idle first. A slice that doesn't say since when was given work, or ended it, a moment ago."""
+    idle = len(crew.up) - crew.busy_up - len(taken - crew.busy)
+    surplus = idle - wants.idle
     delay = crew.autoscaler.scale_down_delay_seconds
     leaving = sum(one.retiring == SCALE_DOWN for one in crew.retiring)
     pace = max(1, budget) - leaving
-    for one in _longest_idle(idle):
+    for one in crew.roster.idle_known:
         if surplus <= 0 or pace <= 0:
             return
+        if one.name in crew.busy or one.name in taken:
+            continue
         since = one.idle_since or 0.0
-        due = max(since + delay, one.hold_until)
-        if due > crew.clock:
-            plan.wake.append(due)
+        if since + delay > crew.clock:
+            plan.wake.append(since + delay)
+            return  # all others are idle for less long
+        if one.hold_until > crew.clock:
+            plan.wake.append(one.hold_until)
             continue
         surplus -= 1
         pace -= 1
         words = (
             f"slice {one.name} idle for {duration(crew.clock - since)} (scaleDownDelaySeconds {delay}); "
-            f"{len(idle)} idle, {wants.idle} kept"
+            f"{idle} idle, {wants.idle} kept"
         )
         _choose(crew, plan, one, SCALE_DOWN, "Idle", words)
-
-
-def _longest_idle(idle: list[Member]) -> Iterator[Member]:
-    """Those whose slice says since when; one that doesn't yet was given work, or ended it, a moment ago."""
-    known = [one for one in idle if one.idle_since is not None]
-    yield from sorted(known, key=lambda one: (one.idle_since or 0.0, one.name))

@@ -75,10 +75,7 @@ def plan_fleet(view: FleetView, placement: PlacementPlan, now: datetime, ledger:
     ledger.sync(view.namespace, view.clusters, view.slices, view.tasks)
     busy = Counter(ledger.busy)
     busy.update(one.binding.slice_name for one in placement.bindings)
-    crews = [
-        muster(group, ledger.shapes.cluster(group.spec.cluster_name), ledger.owned(group.metadata.uid), busy, now)
-        for group in sorted(view.groups, key=lambda one: one.metadata.name)
-    ]
+    crews = [_muster(group, ledger, busy, now) for group in sorted(view.groups, key=lambda one: one.metadata.name)]
     growths = [begin(crew) for crew in crews]
     queue = queue_demand(placement.unplaced, view.gangs, {crew.name: crew for crew in crews}, now)
     lots = [lot for growth in growths for lot in growth.lots] + _by_hand(ledger)
@@ -91,6 +88,11 @@ def plan_fleet(view: FleetView, placement: PlacementPlan, now: datetime, ledger:
     waits = [max(_SOONEST_SECONDS, moment - now.timestamp()) for moment in wake]
     waiting = tuple(_waiting(placement, queue, demand, crews, ledger))
     return FleetPlan(tuple(plans), waiting, min(waits, default=None))
+
+
+def _muster(group: ScaleGroup, ledger: Ledger, busy: Mapping[str, int], now: datetime) -> Crew:
+    template, roster = ledger.roster(group)
+    return muster(group, ledger.shapes.cluster(group.spec.cluster_name), template, roster, busy, now)
 
 
 def _by_hand(ledger: Ledger) -> list[Lot]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from iris_operator.api.names import GPU_RESOURCE, RDMA_RESOURCE
 from iris_operator.api.quantity import Amounts, amounts
 from iris_operator.api.scalegroup import ScaleGroup
 from iris_operator.api.slice import SliceTemplateSpec
-from iris_operator.plan.members import Member
 
 PLENTY = 2**62
 """Of a resource that nobody knows about yet: whatever is asked for is taken to fit."""
@@ -41,13 +40,12 @@ def group_capacity(group: ScaleGroup, learned: Amounts) -> NodeCapacity:
     return NodeCapacity({**ordered, **learned, **amounts(group.spec.node_resources)}, bool(learned))
 
 
-def learn(before: Amounts, members: Iterable[Member], *, forget: bool) -> dict[str, int]:
-    """The least of each resource over ready nodes of the present template; without any, what was learned before.
+def learn(before: Amounts, kinds: Sequence[Amounts], *, forget: bool) -> dict[str, int]:
+    """The least of each resource over `kinds`, the capacities of ready nodes of the present template.
 
-    `forget`: what was learned may be another template's.
+    Without any: what was learned before, unless that may be another template's (`forget`).
     """
-    kinds = {id(kind): kind for one in members for kind in one.capacities}
     if not kinds:
         return {} if forget else dict(before)
-    names = sorted({name for kind in kinds.values() for name in kind})
-    return {name: min(kind.get(name, 0) for kind in kinds.values()) for name in names}
+    names = sorted({name for kind in kinds for name in kind})
+    return {name: min(kind.get(name, 0) for kind in kinds) for name in names}

@@ -32,12 +32,12 @@ def group_status(crew: Crew, making: Making, going: int, decisions: Sequence[Rea
         observed_generation=group.metadata.generation,
         conditions=_conditions(crew, making),
         slices=len(crew.members),
-        ready=_ready(crew),
-        booting=len(crew.in_flight) + len(crew.stale),
-        failed=len(crew.failed),
+        ready=crew.roster.ready,
+        booting=len(crew.in_flight) + len(crew.roster.stale),
+        failed=len(crew.roster.failed),
         bounds=f"{group.spec.min_slices}-{group.spec.max_slices}",
         message=_message(crew, making, going),
-        idle=sum(one.ready and one.name not in crew.busy for one in crew.up),
+        idle=_idle(crew),
         demand=making.demand,
         node_resources=to_quantities(crew.learned),
         recent_boots=recent_boots(before.recent_boots, crew.members),
@@ -83,8 +83,8 @@ def _first_words(message: str, limit: int = 160) -> str:
     return what if len(what) <= limit else f"{what[: limit - 1]}…"
 
 
-def _ready(crew: Crew) -> int:
-    return sum(one.ready for one in crew.members)
+def _idle(crew: Crew) -> int:
+    return len(crew.roster.ready_names) - len(crew.roster.ready_names & crew.busy)
 
 
 def _message(crew: Crew, making: Making, going: int) -> str:
@@ -92,11 +92,10 @@ def _message(crew: Crew, making: Making, going: int) -> str:
         return crew.settings.message
     if not crew.active:
         return "is being deleted" if crew.group.deleting else f"IrisCluster {crew.cluster} is being deleted"
-    busy = sum(one.name in crew.busy for one in crew.up)
-    has = [f"{len(crew.up)} up, {busy} with Tasks"]
-    in_flight = len(crew.in_flight) + len(crew.stale)
+    has = [f"{len(crew.up)} up, {crew.busy_up} with Tasks"]
+    in_flight = len(crew.in_flight) + len(crew.roster.stale)
     has += [f"{in_flight} booting"] if in_flight else []
-    has += [f"{count(len(crew.failed), 'failed slice')} ({_names(crew)})"] if crew.failed else []
+    has += [f"{count(len(crew.roster.failed), 'failed slice')} ({_names(crew)})"] if crew.roster.failed else []
     has += [f"{len(crew.retiring)} leaving"] if crew.retiring else []
     wanted = f"wants {count(making.wants.slices, 'slice')} (min {crew.group.spec.min_slices}"
     wanted += f", buffer {crew.group.spec.buffer_slices}" if crew.group.spec.buffer_slices else ""
@@ -109,7 +108,7 @@ def _message(crew: Crew, making: Making, going: int) -> str:
 
 
 def _names(crew: Crew) -> str:
-    return names_text([one.name for one in crew.failed], 3)
+    return names_text([one.name for one in crew.roster.failed], 3)
 
 
 def _wants_more(making: Making) -> bool:
@@ -119,7 +118,7 @@ def _wants_more(making: Making) -> bool:
 
 def _conditions(crew: Crew, making: Making) -> list[Condition]:
     group, generation = crew.group, crew.group.metadata.generation
-    ready, least = _ready(crew), group.spec.min_slices
+    ready, least = crew.roster.ready, group.spec.min_slices
     enough = ready >= least
     stopped = held_back(crew) if crew.active and _wants_more(making) else ""
     reason = "MinSlicesReady" if enough else "WaitingForSlices"

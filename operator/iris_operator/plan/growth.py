@@ -26,7 +26,10 @@ class Growth:
 
 @dataclass(frozen=True)
 class Making:
-    """Slices to make, by what for; `short`: those of the minimum and spares that can't be made. `demand`: slices for waiting Tasks, beyond Ready."""
+    """Slices to make, by what for; `short`: those of the minimum and spares that can't be made.
+
+    `demand`: slices for waiting Tasks, beyond what is Ready.
+    """
 
     minimum: int
     tasks: int
@@ -64,7 +67,7 @@ def finish(growth: Growth, demand: DemandPlan) -> Making:
     promised = {unit.name for unit in units if unit.used and unit.where is not Where.NEW}
     new = sum(unit.used for unit in units if unit.where is Where.NEW)
     tasks = demand.make.get(crew.name, 0)
-    busy = sum(one.name in crew.busy for one in (*crew.up, *crew.retiring))
+    busy = crew.busy_up + sum(one.name in crew.busy for one in crew.retiring)
     used = busy + len(promised) + new + tasks
     slices = min(spec.max_slices, max(spec.min_slices, used) + spec.buffer_slices)
     keep = {one.name for one in growth.back} | (promised & {one.name for one in crew.retiring})
@@ -79,7 +82,7 @@ def finish(growth: Growth, demand: DemandPlan) -> Making:
     spares = min(missing, max(0, left))
     idle = max(0, slices - used, spec.min_slices - busy)
     # Idle Ready slices are the better spares; those in flight make up for what is missing of them.
-    idle_there = sum(one.name not in crew.busy for one in crew.up) + len(keep - promised)
+    idle_there = len(crew.up) - crew.busy_up + len(keep - promised)
     wants = Wants(
         slices=slices,
         idle=idle,
@@ -87,7 +90,9 @@ def finish(growth: Growth, demand: DemandPlan) -> Making:
         promised=frozenset(promised),
         keep=frozenset(keep),
     )
-    return Making(growth.minimum, tasks, spares, missing - spares + growth.missing, demand.wanted.get(crew.name, 0), wants)
+    return Making(
+        growth.minimum, tasks, spares, missing - spares + growth.missing, demand.wanted.get(crew.name, 0), wants
+    )
 
 
 def lots_by_hand(cluster: str, members: Sequence[Member]) -> list[Lot]:

@@ -7,14 +7,17 @@ frozen; whoever changes one makes another) and are held on to, so that an identi
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, insort
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from iris_operator.api.cluster import Defaults, IrisCluster
 from iris_operator.api.quantity import Amounts, amounts, minus
-from iris_operator.api.slice import Availability, Slice, SliceNode, SlicePhase
+from iris_operator.api.scalegroup import ScaleGroup
+from iris_operator.api.slice import Availability, Slice, SliceNode, SlicePhase, SliceTemplateSpec
 from iris_operator.api.task import Task
 from iris_operator.plan.members import Member, make_member
+from iris_operator.plan.roster import Roster, make_roster
 from iris_operator.plan.settings import NoCluster
 from iris_operator.plan.shapes import Shape, Shapes
 from iris_operator.plan.task_requests import task_requests
@@ -23,8 +26,13 @@ from iris_operator.plan.task_requests import task_requests
 _TAKES_TASKS = (SlicePhase.READY, SlicePhase.DEGRADED)
 
 
-Entry = tuple[int, int, str, int, str]
-"""Free cpu, free memory, slice, rank, worker UID: sorts the fullest first among nodes with as many devices free."""
+Entry = tuple[int, int, int, str, int, str]
+"""Free devices, cpu, memory, then slice, rank, worker UID: sorts the fullest first."""
+
+Scope = tuple[str, str, str]
+"""Cluster, slice, group that a Task may use; empty: any."""
+
+_SCOPES = 64
 
 
 @dataclass(slots=True)
@@ -41,15 +49,21 @@ class Slot:
     capacity: Amounts
     free: dict[str, int]
 
-    def place(self, free: Amounts) -> tuple[int, Entry]:
-        """Devices free, and the entry, were so much free."""
+    def scopes(self) -> tuple[Scope, ...]:
+        """All that it belongs to."""
+        own: tuple[Scope, ...] = ((self.cluster, "", ""), (self.cluster, self.slice_name, ""))
+        group = self.scale_group_name
+        return (*own, (self.cluster, "", group), (self.cluster, self.slice_name, group)) if group else own
+
+    def place(self, free: Amounts) -> Entry:
+        """Its entry, were so much free."""
         cpu, memory = free.get("cpu", 0), free.get("memory", 0)
         # Nearly always the other resources are one or two: a loop beats sum().
         devices = 0
         for name, value in free.items():
             if name != "cpu" and name != "memory":
                 devices += value
-        return devices, (cpu, memory, self.slice_name, self.rank, self.worker_uid)
+        return (devices, cpu, memory, self.slice_name, self.rank, self.worker_uid)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +93,8 @@ class Ledger:
     def _reset(self, shapes: Shapes) -> None:
         self.shapes = shapes
         self.slots: dict[str, Slot] = {}  # by worker UID
-        self.places: dict[str, tuple[int, Entry]] = {}  # the slots' places with what is free now
+        self._places: dict[str, Entry] = {}  # the slots' entries with what is free now
+        self._sorted: dict[Scope, list[Entry]] = {}  # of the scopes that were asked for
         self.busy: dict[str, int] = {}  # slice name -> Tasks bound to it
         self._waiting: dict[int, Waiting] = {}
         self._tasks: dict[int, Task] = {}
@@ -89,6 +104,8 @@ class Ledger:
         self._slices: dict[int, tuple[Slice, tuple[str, ...]]] = {}
         self._members: dict[int, Member] = {}
         self._owned: dict[str, dict[int, Member]] = {}
+        # By group: its template, that one's hash, and the roster by it. Gone when one of its slices changes.
+        self._rosters: dict[str, tuple[SliceTemplateSpec, str, Roster]] = {}
 
     def sync(
         self, namespace: str, clusters: Iterable[IrisCluster], slices: Sequence[Slice], tasks: Sequence[Task]
@@ -103,15 +120,35 @@ class Ledger:
             slot = self.slots.get(worker)
             if slot is not None:
                 slot.free = minus(slot.capacity, self._used.get(worker, {}))
-                self.places[worker] = slot.place(slot.free)
+                self._move(slot, slot.place(slot.free))
 
     def waiting(self) -> list[Waiting]:
         """Tasks to place, oldest first."""
         return sorted(self._waiting.values(), key=lambda one: (one.since, one.name))
 
+    def entries(self, scope: Scope) -> list[Entry]:
+        """The slots of a scope, the fullest first."""
+        if scope not in self._sorted:
+            if len(self._sorted) >= _SCOPES:
+                self._sorted.clear()
+            rows = [self._places[worker] for worker, slot in self.slots.items() if scope in slot.scopes()]
+            self._sorted[scope] = sorted(rows)
+        return self._sorted[scope]
+
     def owned(self, uid: str) -> list[Member]:
         """The slices of the ScaleGroup with that UID; "": those made by hand."""
         return list(self._owned.get(uid, {}).values())
+
+    def roster(self, group: ScaleGroup) -> tuple[str, Roster]:
+        """The hash of the group's template, and its slices sorted out by it."""
+        uid, template = group.metadata.uid, group.spec.template.spec
+        kept = self._rosters.get(uid)
+        if kept is None or kept[0] is not template:
+            digest = template.template_hash()
+            if kept is None or kept[1] != digest:
+                kept = (template, digest, make_roster(self.owned(uid), digest))
+            self._rosters[uid] = kept = (template, digest, kept[2])
+        return kept[1], kept[2]
 
     def members(self) -> list[Member]:
         """All slices of the namespace."""
@@ -172,17 +209,31 @@ class Ledger:
         now = dict(zip(map(id, slices), slices, strict=True))
         for gone in self._slices.keys() - now.keys():
             for worker in self._slices.pop(gone)[1]:
-                del self.slots[worker], self.places[worker]
+                self._move(self.slots.pop(worker), None)
             member = self._members.pop(gone)
             del self._owned[member.owner_uid][gone]
+            self._rosters.pop(member.owner_uid, None)
         for new in now.keys() - self._slices.keys():
             made = {slot.worker_uid: slot for slot in self._slots(now[new])}
             self.slots.update(made)
-            self.places.update((worker, slot.place(slot.free)) for worker, slot in made.items())
+            for slot in made.values():
+                self._move(slot, slot.place(slot.free))
             self._slices[new] = (now[new], tuple(made))
             kinds = {id(kind): kind for kind in self._capacities_of(now[new])}
             member = self._members[new] = make_member(now[new], tuple(kinds.values()))
             self._owned.setdefault(member.owner_uid, {})[new] = member
+            self._rosters.pop(member.owner_uid, None)
+
+    def _move(self, slot: Slot, entry: Entry | None) -> None:
+        """Put the slot in its place among the others; None: take it out."""
+        before = self._places.pop(slot.worker_uid, None)
+        if entry is not None:
+            self._places[slot.worker_uid] = entry
+        for row in [self._sorted[scope] for scope in slot.scopes() if scope in self._sorted]:
+            if before is not None:
+                del row[bisect_left(row, before)]
+            if entry is not None:
+                insort(row, entry)
 
     def _slots(self, owner: Slice) -> Iterable[Slot]:
         if owner.deleting or owner.status.phase not in _TAKES_TASKS:

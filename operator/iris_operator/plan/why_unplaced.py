@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 from iris_operator.api.quantity import Amounts, shortage, to_quantity
 from iris_operator.api.slice import Availability, Slice, SlicePhase
+from iris_operator.plan.ledger import Scope
 from iris_operator.plan.shapes import Shape
-from iris_operator.plan.slot_index import Scope, SlotIndex, scope_of
+from iris_operator.plan.slot_index import SlotIndex, scope_of
 from iris_operator.plan.text import amounts_text, count, names_text
 
 _SHOWN = 8
