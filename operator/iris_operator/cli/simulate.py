@@ -54,9 +54,7 @@ class SpanType(click.ParamType[float]):
 @click.option(
     "--resolution",
     type=SpanType(),
-    default="5s",
-    show_default=True,
-    help="What comes within so long is looked at together; the operator itself does so once a second.",
+    help="What happens within so long is looked at together. Default: a 3000th of the trace, 1s to 30s; the operator: 1s.",
 )
 @click.option(
     "--decisions", type=click.IntRange(min=0), default=10, show_default=True, help="Show the last so many decisions."
@@ -72,7 +70,7 @@ def simulate_command(
     seed: int,
     until: float | None,
     tail: float,
-    resolution: float,
+    resolution: float | None,
     decisions: int,
     plot: Path | None,
     chart: bool,
@@ -104,7 +102,7 @@ def simulate_command(
         raise click.BadParameter(f"{plot.name} ends in neither {' nor '.join(FORMATS)}", param_hint="--plot")
     work, fleet = _read(trace, fleets)
     with _progress() as told:
-        result = simulate(work, fleet, Options(seed, resolution, tail, until), told)
+        result = simulate(work, fleet, Options(seed=seed, resolution=resolution, tail=tail, until=until), told)
     if plot is not None:
         save_plot(result, plot, f"{trace.name} on {', '.join(one.metadata.name for one in fleet.groups)}")
     if output != "table":

@@ -30,12 +30,17 @@ class FleetWork:
         self.waiting: tuple[Unplaced, ...] = ()
 
     def __call__(self, operator: Operator, name: str) -> None:
-        """Bind what fits, let the groups grow and shrink, say why the rest waits."""
+        """Bind what fits; when it is time, let the groups grow and shrink, and say why the rest waits."""
         now = operator.now
         placement = plan_placement(operator.memory.placement_view(name), now, operator.ledger)
         for binding in placement.bindings:
             _bind(binding, operator)
-        plan = plan_fleet(operator.memory.fleet_view(name, self._gangs), placement, now)
+        early = operator.fleet_due - operator.agenda.seconds
+        if early > 0:
+            operator.add(Key(PLACE, name), early)
+            return
+        operator.fleet_due = operator.agenda.seconds + operator.pace.fleet_seconds
+        plan = plan_fleet(operator.memory.fleet_view(name, self._gangs), placement, now, operator.ledger)
         self.waiting = plan.waiting
         if plan.look_again_seconds is not None:
             operator.add(Key(PLACE, name), plan.look_again_seconds)

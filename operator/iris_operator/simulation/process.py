@@ -45,9 +45,14 @@ class Reconcile(Protocol):
 
 @dataclass(frozen=True)
 class Pace:
-    """How soon the operator looks: seconds. Zero `watch_delay` gives news at once."""
+    """How soon the operator looks, in seconds.
+
+    `pass_seconds` are between two passes, `fleet_seconds` between two that also look at the groups (0: all do, as the
+    operator's do). No `watch_delay`: news come at once. `lease_ahead_seconds`: see Kubelets.freshen.
+    """
 
     pass_seconds: float = 1.0
+    fleet_seconds: float = 0.0
     counts_seconds: float = 1.0
     resync_seconds: float = 300.0
     lease_ahead_seconds: float = 0.0
@@ -62,6 +67,7 @@ class Operator:
         self.memory = Memory()
         self.ledger = Ledger()
         self.turns = Turns()
+        self.fleet_due = 0.0
         self.alive = True
         self.clock_error = 0.0
         self.writes = 0

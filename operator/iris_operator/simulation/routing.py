@@ -31,7 +31,7 @@ def route(
     if isinstance(found, Task):
         yield from _task(found, before, pace)
     elif isinstance(found, Slice):
-        yield from _slice(found, after)
+        yield from _slice(found, before, after, pace)
     elif isinstance(found, NodePool):
         yield from _pool(found, after, memory)
     elif isinstance(found, Node):
@@ -45,11 +45,17 @@ def route(
         yield PLACE, found.metadata.namespace, 0
 
 
-def _slice(found: Slice, after: Resource | None) -> Iterator[Routed]:
+def _slice(found: Slice, before: Resource | None, after: Resource | None, pace: Pace) -> Iterator[Routed]:
     yield SLICE, found.key, 0
-    yield PLACE, found.metadata.namespace, 0
+    counted = isinstance(before, Slice) and after is not None and _room(before) == _room(found)
+    yield PLACE, found.metadata.namespace, pace.fleet_seconds if counted else 0
     if after is None and found.status.node_pool_name:
         yield ORPHANS, "", 1.0
+
+
+def _room(found: Slice) -> tuple[object, ...]:
+    """What placement looks at: a mere count of Tasks changes nothing for it."""
+    return found.status.phase, found.status.nodes_ready, found.spec.availability, found.deleting
 
 
 def _pool(pool: NodePool, after: Resource | None, memory: Memory) -> Iterator[Routed]:

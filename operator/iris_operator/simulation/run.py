@@ -17,6 +17,10 @@ _FOREVER = 10**9
 _STRIDE_SECONDS = 600.0
 # Nothing started or ended for so long, and nothing more comes: what is left waits for ever.
 _PATIENCE_SECONDS = 86400.0
+# A pass costs the same however much time it stands for: so many are enough to see minutes.
+_PASSES = 3000
+_COARSEST = 30.0
+_EVALUATION_SECONDS = 10.0  # the operator's own, evaluationIntervalSeconds
 
 Progress = Callable[[float, int, int], None]
 """Told now and then: seconds simulated, Tasks ended, Tasks in all."""
@@ -24,19 +28,25 @@ Progress = Callable[[float, int, int], None]
 
 @dataclass(frozen=True)
 class Options:
-    """`resolution`: Tasks that come within so many seconds are looked at together. `tail`: seconds after the last end."""
+    """`resolution`: what happens within so many seconds is looked at together; None: as the trace's length bears it.
+
+    `tail`: seconds to go on after the last Task's end.
+    """
 
     seed: int = 0
-    resolution: float = 5.0
+    resolution: float | None = None
     tail: float = 3600.0
     until: float | None = None
 
 
 def simulate(trace: Trace, fleet: Fleet, options: Options, progress: Progress = lambda *_: None) -> Result:
     """The same trace, fleet and options give the same result."""
+    last = trace.submissions[-1].at if trace.submissions else 0.0
+    fine = options.resolution if options.resolution is not None else min(_COARSEST, max(1.0, last / _PASSES))
     pace = Pace(
-        pass_seconds=options.resolution,
-        counts_seconds=options.resolution,
+        pass_seconds=fine,
+        fleet_seconds=max(_EVALUATION_SECONDS, 2 * fine),
+        counts_seconds=fine,
         resync_seconds=_FOREVER,
         lease_ahead_seconds=_FOREVER,
     )
@@ -47,7 +57,6 @@ def simulate(trace: Trace, fleet: Fleet, options: Options, progress: Progress = 
         world.apply_group(group)
     for one in trace.submissions:
         world.agenda.at(one.at, _submission(world, one))
-    last = trace.submissions[-1].at if trace.submissions else 0.0
     while world.agenda.next_seconds is not None and not _over(world, recorder, options, last):
         world.agenda.run_until(world.agenda.seconds + _STRIDE_SECONDS)
         progress(world.agenda.seconds, len(recorder.lives) - recorder.unfinished, len(trace.submissions))
