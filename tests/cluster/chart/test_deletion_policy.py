@@ -38,6 +38,8 @@ def test_with_tasks_it_stays_whoever_asks(kubectl: Kubectl, busy: str, user: str
 def test_all_at_once_is_no_way_around(kubectl: Kubectl, busy: str) -> None:
     done = kubectl.run("delete", "slices", "--all", user=EDITOR)
     assert "2 Tasks run on" in done.stderr
+    done = kubectl.run("delete", "--raw", "/apis/iris.dev/v1alpha1/namespaces/default/slices", user=EDITOR)
+    assert "2 Tasks run on" in done.stderr
     assert busy in kubectl.done("get", "slices")
 
 
