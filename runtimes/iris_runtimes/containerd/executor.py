@@ -22,17 +22,10 @@ from iris_runtimes.containerd.session import ContainerdSession, Streams
 from iris_runtimes.containerd.start_errors import start_error
 from iris_runtimes.errors import InvalidSpec, NodeFault, RuntimeFault, SandboxNotFound, SandboxNotRunning
 from iris_runtimes.execution import ExecRequest
+from iris_runtimes.sweep import MARK, sweep_request
 
 PROCESS_TYPE = "types.containerd.io/opencontainers/runtime-spec/1/Process"
 EXEC_FOLDER = Path("/var/cache/iris/exec")  # the same path for us and for containerd's shims
-# In the environment of a command and so of all that it starts: how its descendants are found
-MARK = "IRIS_EXEC_ID"
-# Twice: what a process started while it was looked for is found the second time
-_SWEEP = f"""
-for round in 1 2; do for one in /proc/[0-9]*; do
-  if tr '\\000' '\\n' <"$one/environ" | grep -qx "{MARK}=$1"; then kill -9 "${{one#/proc/}}"; fi
-done; done 2>/dev/null
-"""
 _SWEEP_SECONDS = 10.0
 _NOTED_SECONDS = 0.2
 
@@ -104,7 +97,7 @@ class Executor:
     async def _sweep(self, sandbox_id: str, exec_id: str) -> None:
         """End the descendants of a command, as root and by the image's own shell; without one, nothing happens."""
         own = f"{exec_id}-sweep"
-        script = ExecRequest(["sh", "-c", _SWEEP, "sh", exec_id], user=0)
+        script = sweep_request(exec_id)
         with suppress(grpc.aio.AioRpcError, TimeoutError, SandboxNotFound):
             process = await self._process(sandbox_id, script, own)
             ask = tasks_pb2.ExecProcessRequest(

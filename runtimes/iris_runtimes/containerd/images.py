@@ -18,10 +18,10 @@ from iris_runtimes.containerd.image_config import Accounts, ImageConfig, parse_c
 from iris_runtimes.containerd.image_records import ImageRecords
 from iris_runtimes.containerd.maker import SNAPSHOTTER
 from iris_runtimes.containerd.proto import snapshots_pb2, snapshots_pb2_grpc, types_pb2
-from iris_runtimes.containerd.reference import normalize
 from iris_runtimes.containerd.transfer import STALL_SECONDS, OnProgress, Puller
 from iris_runtimes.errors import ImageInUse, ImageInvalid, ImageNotFound, ImagePullFailed, NodeFault
 from iris_runtimes.protocol import Credentials, Image, PullPolicy, StoredImage
+from iris_runtimes.reference import normalize
 
 HOSTS_DIR = "/etc/containerd/certs.d"  # as containerd sees it; one that is not there is no error
 _INDEX_TYPES = ("application/vnd.oci.image.index.v1+json", "application/vnd.docker.distribution.manifest.list.v2+json")

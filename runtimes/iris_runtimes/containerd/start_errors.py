@@ -1,62 +1,17 @@
-"""What runc's and containerd's words at a failed start mean, and who must act."""
+"""The typed error of a start that failed in containerd."""
 
 from __future__ import annotations
-
-import re
 
 import grpc
 
 from iris_runtimes.containerd.channel import status_of, translate
-from iris_runtimes.errors import (
-    CommandNotExecutable,
-    CommandNotFound,
-    InvalidLimits,
-    InvalidSpec,
-    NodeFault,
-    RuntimeFault,
-    RuntimeUnavailable,
-)
-
-_WRAPPERS = re.compile(r"error during container init: |unable to start container process: |runc create failed: ")
-_NOT_FOUND = re.compile(r"executable file not found|no such file or directory")
-_NOT_EXECUTABLE = re.compile(r"permission denied|exec format error|is a directory")
-
-_MEANINGS: tuple[tuple[re.Pattern[str], type[RuntimeFault], str], ...] = (
-    (
-        re.compile(r"chdir to cwd|Cwd must be an absolute path|mkdir .*: not a directory"),
-        InvalidSpec,
-        "the working directory can't be used",
-    ),
-    (
-        re.compile(r"unable to set memory limit|OOM-killed"),
-        InvalidLimits,
-        "the memory limit is too low to start anything",
-    ),
-    (re.compile(r"unable to setup user"), InvalidSpec, "the user or group can't be used"),
-    (re.compile(r"hugetlb|hugepage", re.IGNORECASE), InvalidLimits, "this node can't limit such huge pages"),
-    (re.compile(r"cpu\.(cfs_|max)|pids\.(max|limit)"), InvalidLimits, "the kernel refuses the limit"),
-    (
-        re.compile(r"unable to apply caps|error setting rlimit"),
-        NodeFault,
-        "the node's own privileges are too few for what the sandbox asks",
-    ),
-    (re.compile(r"no space left on device"), NodeFault, "the node's disk is full"),
-)
+from iris_runtimes.errors import RuntimeFault, RuntimeUnavailable
+from iris_runtimes.start_words import meaning_of
 
 
 def start_error(error: grpc.aio.AioRpcError, command: str, image: str) -> RuntimeFault:
-    """The typed error of a start that failed."""
-    _, words = status_of(error)
+    """RuntimeUnavailable when containerd did not answer, else what runc's words mean."""
     translated = translate(error)
     if isinstance(translated, RuntimeUnavailable):
         return translated
-    last = _WRAPPERS.split(words)[-1]
-    if "exec:" in last or f'"{command}"' in last:
-        if _NOT_FOUND.search(last):
-            return CommandNotFound(f"{command} is not in the image {image}")
-        if _NOT_EXECUTABLE.search(last):
-            return CommandNotExecutable(f"{command} in the image {image} can't be executed: {last}")
-    for signs, kind, meaning in _MEANINGS:
-        if signs.search(words):
-            return kind(f"{meaning}: {last}")
-    return NodeFault(f"the sandbox could not be started: {last}")
+    return meaning_of(status_of(error)[1], command, image)

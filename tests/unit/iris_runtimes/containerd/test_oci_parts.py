@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from iris_runtimes.containerd.devices import DeviceNode
-from iris_runtimes.containerd.executor import MARK, process_spec
+from iris_runtimes.containerd.executor import process_spec
 from iris_runtimes.containerd.image_config import User
 from iris_runtimes.containerd.oci_resources import page_size, process_limits, resources
 from iris_runtimes.containerd.oci_security import EVERY_CAPABILITY, capabilities
@@ -13,6 +13,7 @@ from iris_runtimes.containerd.oci_spec import build_spec
 from iris_runtimes.errors import InvalidLimits, InvalidSpec
 from iris_runtimes.execution import ExecRequest
 from iris_runtimes.protocol import Device, Mount, Tmpfs
+from iris_runtimes.sweep import MARK
 from tests.unit.iris_runtimes.containerd.build import config, spec
 
 DEFAULT = len(capabilities(spec()))

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from iris_runtimes.containerd.reference import normalize
 from iris_runtimes.errors import ImageInvalid
+from iris_runtimes.reference import normalize
 
 DIGEST = "sha256:" + "a" * 64
 
