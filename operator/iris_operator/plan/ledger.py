@@ -114,6 +114,9 @@ class Ledger:
         here = tuple(one for one in clusters if one.metadata.namespace == namespace)
         if namespace != self.shapes.namespace or _settings(here) != _settings(self.shapes.clusters):
             self._reset(Shapes(namespace, here))
+        self.shapes.renew(here)
+        else:
+            self.shapes.renew(here)
         changed = self._sync_tasks(tasks)
         self._sync_slices(slices)
         for worker in changed:
@@ -270,4 +273,5 @@ class Ledger:
 
 
 def _settings(clusters: tuple[IrisCluster, ...]) -> list[tuple[str, object]]:
+    """What shapes and slots depend on."""
     return [(one.metadata.name, one.spec.defaults) for one in clusters]

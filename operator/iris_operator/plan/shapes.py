@@ -54,6 +54,17 @@ class Shapes:
     _by_value: dict[tuple[object, ...], Shape] = field(default_factory=dict)
     _settings: dict[str, IrisCluster | NoCluster] = field(default_factory=dict)
 
+    def renew(self, clusters: tuple[IrisCluster, ...]) -> None:
+        """Take over the same IrisClusters with other settings; what shapes are made of (defaults) must be unchanged."""
+        self.clusters = clusters
+        self._settings.clear()
+
+    def renew(self, clusters: tuple[IrisCluster, ...]) -> None:
+        """The same IrisClusters, perhaps with other settings: none that a shape depends on."""
+        if any(one is not other for one, other in zip(clusters, self.clusters, strict=True)):
+            self.clusters = clusters
+            self._settings.clear()
+
     def cluster(self, name: str) -> IrisCluster | NoCluster:
         """Whose settings apply to what names `name`."""
         if name not in self._settings:
