@@ -114,7 +114,6 @@ class Ledger:
         here = tuple(one for one in clusters if one.metadata.namespace == namespace)
         if namespace != self.shapes.namespace or _settings(here) != _settings(self.shapes.clusters):
             self._reset(Shapes(namespace, here))
-        self.shapes.renew(here)
         else:
             self.shapes.renew(here)
         changed = self._sync_tasks(tasks)

@@ -59,12 +59,6 @@ class Shapes:
         self.clusters = clusters
         self._settings.clear()
 
-    def renew(self, clusters: tuple[IrisCluster, ...]) -> None:
-        """The same IrisClusters, perhaps with other settings: none that a shape depends on."""
-        if any(one is not other for one, other in zip(clusters, self.clusters, strict=True)):
-            self.clusters = clusters
-            self._settings.clear()
-
     def cluster(self, name: str) -> IrisCluster | NoCluster:
         """Whose settings apply to what names `name`."""
         if name not in self._settings:
