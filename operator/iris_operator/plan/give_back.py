@@ -12,6 +12,7 @@ from iris_operator.plan.node_pool_state import is_ours
 from iris_operator.plan.slice_drain import stopping
 from iris_operator.plan.snapshot import SliceView
 from iris_operator.plan.text import clock, count, names_text
+from iris_operator.plan.worker_health import end_by_force
 
 # Beyond its own grace period, how long a Pod may take to be gone before we stop waiting for it.
 _SLACK_SECONDS = 30
@@ -83,7 +84,8 @@ def _end_workers(view: SliceView, now: datetime, *, pool_gone: bool) -> Step | N
     for pod in view.pods.values():
         on_dead_node = bool(pod.spec.node_name) and pod.spec.node_name not in standing
         if on_dead_node and pool_gone:
-            actions.append(DeleteWorker(pod, force=True))
+            forced = end_by_force(pod)
+            actions += [forced] if forced else []
         elif not pod.deleting:
             actions.append(DeleteWorker(pod))
         elif _hangs(pod, now):

@@ -16,7 +16,7 @@ from iris_operator.plan.node_fitness import NodeProblem, node_problem
 from iris_operator.plan.ranks import assign_ranks
 from iris_operator.plan.snapshot import SliceView
 from iris_operator.plan.topology import topology
-from iris_operator.plan.worker_health import worker_problem
+from iris_operator.plan.worker_health import end_by_force, worker_problem
 from iris_operator.plan.worker_size import task_capacity
 
 
@@ -80,9 +80,8 @@ def _report(view: SliceView, settings: IrisClusterSpec, rank: int, node: Node | 
     name = worker_pod_name(view.slice.metadata.name, rank)
     pod = view.pods.get(name)
     if node is None:
-        gone = (
-            DeleteWorker(pod, force=True) if pod is not None and pod.spec.node_name and not _stands(view, pod) else None
-        )
+        orphaned = pod is not None and pod.spec.node_name and not _stands(view, pod)
+        gone = end_by_force(pod) if pod is not None and orphaned else None
         return NodeReport(SliceNode(rank=rank, message=_missing(view, rank)), False, "NodeMissing", action=gone)
     problem = node_problem(node, view.slice.spec.gpus_per_node, view.slice.spec.infiniband)
     if pod is None:
@@ -103,8 +102,9 @@ def _without_worker(settings: IrisClusterSpec, rank: int, node: Node, problem: N
 
 
 def _worker_leaves(view: SliceView, rank: int, node: Node, pod: Pod, problem: NodeProblem | None) -> NodeReport:
-    dead = bool(pod.spec.node_name) and not _stands(view, pod)  # no kubelet is left to end it
-    action = DeleteWorker(pod, force=dead) if dead or not pod.deleting else None
+    dead = bool(pod.spec.node_name) and not _stands(view, pod)
+    end = None if pod.deleting else DeleteWorker(pod)
+    action = end_by_force(pod) if dead else end
     message = "its worker Pod is being replaced"
     status = _status(rank, node, worker_pod=pod.metadata.name, message=message)
     return _node_report(node, status, problem, reason="ReplacingWorker", action=action)

@@ -1,4 +1,4 @@
-"""Whether the agent on a node can take Tasks."""
+"""Whether the agent on a node can take Tasks, and how it is ended when its node is no more."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from datetime import datetime
 
 from iris_operator.api.core import Lease, Pod
 from iris_operator.api.names import ANNOTATION_AGENT_PROBLEM
+from iris_operator.plan.actions import DeleteWorker
 from iris_operator.plan.snapshot import SliceView
 from iris_operator.plan.text import clock
 
@@ -36,6 +37,12 @@ def worker_problem(pod: Pod, lease: Lease | None, lease_seconds: int, now: datet
         return WorkerProblem("AgentNotRegistered", f"the agent in {name} has not registered yet")
     problem = lease.metadata.annotations.get(ANNOTATION_AGENT_PROBLEM, "")
     return WorkerProblem("AgentProblem", problem) if problem else None
+
+
+def end_by_force(pod: Pod) -> DeleteWorker | None:
+    """To end a worker whose node is gone, so that no kubelet will; None when that was asked for already."""
+    asked = pod.deleting and pod.metadata.deletion_grace_period_seconds == 0
+    return None if asked else DeleteWorker(pod, force=True)
 
 
 def lease_expires_in(view: SliceView, lease_seconds: int, now: datetime) -> float | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
 
 import pytest
 
@@ -110,87 +109,9 @@ async def test_whoever_loses_the_lease_ends(world: World, operator: Operator) ->
     assert operator.exit_code == 1
 
 
-Moment = Callable[[World], Awaitable[bool]]
-
-
-async def _pool_made(world: World) -> bool:
-    return bool(await world.all(NODEPOOLS))
-
-
-async def _nodes_there(world: World) -> bool:
-    return bool(await world.all(NODES))
-
-
-async def _pods_made(world: World) -> bool:
-    return bool(await world.all(PODS))
-
-
-@pytest.mark.parametrize("moment", [_pool_made, _nodes_there, _pods_made], ids=lambda moment: moment.__name__)
-async def test_killed_while_it_makes_a_slice(world: World, start_operator: Start, moment: Moment) -> None:
-    first = start_operator()
-    await world.make(SLICES, "s", {**_CPU, "nodeCount": 2})
-    await eventually(lambda: moment(world), 30)
-    first.kill()
-    await _lease_runs_out(world)
-    second = start_operator()
-    await second.leads()
-    await world.phase(SLICES, "s", "Ready")
-    assert len(await world.all(NODEPOOLS)) == 1
-    assert len(await world.all(PODS)) == 2
-    await world.api.delete(SLICES, "s", world.namespace)
-    await _all_goes(world)
-
-
-async def _task_told(world: World) -> bool:
-    return bool((await world.find(TASKS, "t"))["spec"]["binding"].get("stopReason"))
-
-
-async def _pods_leave(world: World) -> bool:
-    return all("deletionTimestamp" in one["metadata"] for one in await world.all(PODS))
-
-
-async def _pool_leaves(world: World) -> bool:
-    return all("deletionTimestamp" in one["metadata"] for one in await world.all(NODEPOOLS))
-
-
-async def _at_once(world: World) -> bool:
-    return True
-
-
-@pytest.mark.parametrize(
-    "moment", [_at_once, _task_told, _pods_leave, _pool_leaves], ids=lambda moment: moment.__name__
-)
-async def test_killed_while_it_gives_a_slice_back(
-    world: World, operator: Operator, start_operator: Start, moment: Moment
-) -> None:
-    await world.make(SLICES, "s", _CPU)
-    await world.phase(SLICES, "s", "Ready")
-    await world.make(TASKS, "t", _TASK)
-    await world.bound("t")
-    await world.agent_says("t", "Running")
-    world.ends = moment is not _pods_leave
-    world.releases = moment is not _pool_leaves
-    agent = asyncio.create_task(_agent_stops_it(world))
-    await world.api.delete(SLICES, "s", world.namespace)
-    await eventually(lambda: moment(world))
-    operator.kill()
-    world.ends = world.releases = True
-    await _lease_runs_out(world)
-    await start_operator().leads()
-    await _all_goes(world)
-    await agent
-    assert (await world.find(TASKS, "t"))["status"]["phase"] == "Killed"
-
-
 async def _lease_runs_out(world: World) -> None:
     """Sooner than by itself."""
     await world.api.delete(LEASES, "iris-operator", world.namespace)
-
-
-async def _agent_stops_it(world: World) -> None:
-    await eventually(lambda: _task_told(world), 40)
-    await asyncio.sleep(0.5)
-    await world.agent_says("t", "Killed", reason="SliceDeleted")
 
 
 async def _all_goes(world: World) -> None:

@@ -136,6 +136,12 @@ def test_a_pod_of_a_node_that_is_gone_is_forced_once_the_node_pool_is() -> None:
     assert action == DeleteWorker(pod.build(), force=True)
 
 
+def test_a_pod_is_forced_once() -> None:
+    """An operator that died at each such call would get no further."""
+    forced = worker().deleting(1).meta(deletionGracePeriodSeconds=0)
+    assert plan_deletion(view(_GOING, pods=[forced]), NOW).actions == ()
+
+
 def test_a_worker_with_a_node_gets_its_grace() -> None:
     (action,) = plan_deletion(_going(), NOW).actions
     assert isinstance(action, DeleteWorker) and not action.force

@@ -230,6 +230,13 @@ CASES = {
         "waits for its node",
         ("DeleteWorker",),
     ),
+    "node gone, its worker forced already": Case(
+        healthy(
+            slice_().phase("Ready"), nodes=[], pods=[worker().ready().deleting().meta(deletionGracePeriodSeconds=0)]
+        ),
+        "Degraded",
+        "NodeMissing",
+    ),
     "worker Pod gone": Case(
         healthy(slice_().phase("Ready"), pods=[], leases=[]),
         "Degraded",
