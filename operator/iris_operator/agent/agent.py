@@ -68,7 +68,7 @@ class Agent:
             config, api, runtime, self._store, self._sandboxes, self._reporter, self._memories, self._pulls,
             self.metrics, now,
         )  # fmt: skip
-        worker = Worker(config.pod_uid, config.pod_name, config.node_name, ready=False)
+        worker = Worker(config.pod_uid, config.pod_name, config.node_name, ready=False, since=now())
         self._loop = Loop(worker, self._store, self._sandboxes, self._memories, now)
         self._reporter.burst = lambda: self._loop.busy > _BURST
         self._informer = Informer(

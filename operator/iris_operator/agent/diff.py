@@ -101,13 +101,17 @@ class Decision:
 
 @dataclass(frozen=True)
 class Worker:
-    """Who decides: this worker Pod on this node. `drain_deadline`: its Pod is being deleted and ends then."""
+    """Who decides: this worker Pod on this node. `drain_deadline`: its Pod is being deleted and ends then.
+
+    `since`: when this process began; what was signalled before, it does not know.
+    """
 
     pod_uid: str
     pod_name: str
     node_name: str
     ready: bool = True
     drain_deadline: datetime | None = None
+    since: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -199,12 +203,18 @@ class _Case:
         return Decision(Report(wanted)) if self.status.phase is not wanted.phase else _WAIT
 
     def _exited(self, sandbox: Sandbox) -> Decision:
-        cause = self.cause if self.memory.term_sent is not None or say.was_signalled(sandbox) else None
-        wanted = say.exited(self.task, sandbox, cause)
+        ours = self.memory.term_sent is not None or say.was_signalled(sandbox) or self._unseen(sandbox)
+        wanted = say.exited(self.task, sandbox, self.cause if ours else None)
         if say.is_move(wanted):
             # In this order: once it is told, the Task may start elsewhere. A crash in between loses the exit code only.
             return Decision(Remove(sandbox.id, "its Task goes elsewhere", wanted))
         return Decision(Report(wanted))
+
+    def _unseen(self, sandbox: Sandbox) -> bool:
+        """Whether an earlier agent may have told it to go: to run it once more is better than to call it failed."""
+        ended, cause = sandbox.exit, self.cause
+        before_us = ended is not None and self.worker.since is not None and ended.exited_at < self.worker.since
+        return before_us and cause is not None and cause.moves
 
     def without_sandbox(self) -> Decision:
         if self.task.deleting or self.ended or attempt_is_over(self.task):

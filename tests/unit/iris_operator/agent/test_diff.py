@@ -116,6 +116,17 @@ CASES = {
     "killed to move": Case(task(RUNNING, bound=MOVE), sandbox(code=137), ago(31), does="Remove SliceDeleted"),
     "stopped to move, before our restart": Case(task(RUNNING, bound=MOVE), sandbox(code=143), does="Remove SliceDeleted"),
     "failed before it was told to move": Case(task(RUNNING, bound=MOVE), sandbox(code=3), does="Failed Error"),
+    "ended before our restart, told to move": Case(
+        task(RUNNING, bound=MOVE), sandbox(code=3), worker=replace(ME, since=NOW + timedelta(seconds=1)),
+        does="Remove SliceDeleted",
+    ),
+    "done before our restart, told to move": Case(
+        task(RUNNING, bound=MOVE), sandbox(code=0), worker=replace(ME, since=NOW + timedelta(seconds=1)),
+        does="Succeeded Completed",
+    ),
+    "failed before our restart, not told to move": Case(
+        task(RUNNING), sandbox(code=3), worker=replace(ME, since=NOW + timedelta(seconds=1)), does="Failed Error"
+    ),
     "stopped to move, and deleted": Case(
         task(RUNNING, bound=MOVE, deleting=True), sandbox(code=143), ago(1), does="Killed SliceDeleted"
     ),
