@@ -17,6 +17,7 @@ from iris_operator.ports.errors import ApiError
 from tests.perf import setup
 from tests.perf.measure import Measured, Plan, measure
 from tests.perf.observe import Unmeasured
+from tests.perf.planning import measure_planning, planning_document, show_planning
 from tests.perf.report import document, show
 
 
@@ -47,6 +48,7 @@ async def _run(root: Path, slice_name: str, instance_type: str, plan: Plan, keep
     help="The embedded cluster's directory.  [default: .iris]",
 )
 @click.option("--keep", is_flag=True, help="Leave up a cluster, and a chart, that had to be started for this.")
+@click.option("--planning-only", is_flag=True, help="Only how long planning takes: needs no cluster.")
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 def main(
     tasks: int,
@@ -58,6 +60,7 @@ def main(
     instance_type: str,
     root: Path,
     keep: bool,
+    planning_only: bool,
     output: str,
 ) -> None:
     """Measure Iris, a Kubernetes Job and containerd alone, side by side on one node.
@@ -67,18 +70,28 @@ def main(
     """
     plan = Plan(tasks, pods, single, rounds, parallelism)
     progress = Progress()
+    with progress.step("planning: up to 10,000 Tasks on 1,000 slices"):
+        planning = planning_document(list(measure_planning()))
+    console = Console()
+    # A file or a pipe has no width of its own; tables must not be folded in it.
+    console = console if console.is_terminal else Console(width=120)
+    if planning_only:
+        if output == "json":
+            click.echo(json.dumps({"planning": planning}, indent=2))
+        else:
+            show_planning(planning, console)
+        return
     try:
         found = asyncio.run(_run(root.resolve(), slice_name, instance_type, plan, keep, progress))
     except (Unmeasured, ApiError, ConfigError, DevclusterError) as error:
         click.echo(f"not measured: {error}", err=True)
         sys.exit(1)
-    figures = document(found, plan)
+    figures = {**document(found, plan), "planning": planning}
     if output == "json":
         click.echo(json.dumps(figures, indent=2))
     else:
-        console = Console()
-        # A file or a pipe has no width of its own; tables must not be folded in it.
-        show(figures, console if console.is_terminal else Console(width=120))
+        show(figures, console)
+        show_planning(planning, console)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,9 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from operator import itemgetter
+from typing import NamedTuple
 
 from iris_operator.api.cluster import Defaults, IrisCluster
 from iris_operator.api.quantity import Amounts, amounts, minus
@@ -49,11 +51,14 @@ class Slot:
     capacity: Amounts
     free: dict[str, int]
 
-    def scopes(self) -> tuple[Scope, ...]:
-        """All that it belongs to."""
-        own: tuple[Scope, ...] = ((self.cluster, "", ""), (self.cluster, self.slice_name, ""))
+    scopes: tuple[Scope, ...] = field(init=False)
+    """All that it belongs to."""
+
+    def __post_init__(self) -> None:
+        self.scopes = ((self.cluster, "", ""), (self.cluster, self.slice_name, ""))
         group = self.scale_group_name
-        return (*own, (self.cluster, "", group), (self.cluster, self.slice_name, group)) if group else own
+        if group:
+            self.scopes += ((self.cluster, "", group), (self.cluster, self.slice_name, group))
 
     def place(self, free: Amounts) -> Entry:
         """Its entry, were so much free."""
@@ -66,8 +71,7 @@ class Slot:
         return (devices, cpu, memory, self.slice_name, self.rank, self.worker_uid)
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
+class Waiting(NamedTuple):
     """A Task without a binding. `since`: its creation, seconds since 1970. `shape`: its needs, or why no settings apply."""
 
     since: float
@@ -126,14 +130,14 @@ class Ledger:
 
     def waiting(self) -> list[Waiting]:
         """Tasks to place, oldest first."""
-        return sorted(self._waiting.values(), key=lambda one: (one.since, one.name))
+        return sorted(self._waiting.values(), key=itemgetter(0, 1))
 
     def entries(self, scope: Scope) -> list[Entry]:
         """The slots of a scope, the fullest first."""
         if scope not in self._sorted:
             if len(self._sorted) >= _SCOPES:
                 self._sorted.clear()
-            rows = [self._places[worker] for worker, slot in self.slots.items() if scope in slot.scopes()]
+            rows = [self._places[worker] for worker, slot in self.slots.items() if scope in slot.scopes]
             self._sorted[scope] = sorted(rows)
         return self._sorted[scope]
 
@@ -231,7 +235,7 @@ class Ledger:
         before = self._places.pop(slot.worker_uid, None)
         if entry is not None:
             self._places[slot.worker_uid] = entry
-        for row in [self._sorted[scope] for scope in slot.scopes() if scope in self._sorted]:
+        for row in [self._sorted[scope] for scope in slot.scopes if scope in self._sorted]:
             if before is not None:
                 del row[bisect_left(row, before)]
             if entry is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from iris_operator.api.cluster import IrisCluster
 from iris_operator.api.slice import Slice
@@ -18,8 +19,7 @@ from iris_operator.plan.why_unplaced import Explainer
 __all__ = ["PlacementPlan", "PlacementView", "Slot", "Unplaced", "free_by_slot", "plan_placement"]
 
 
-@dataclass(frozen=True, slots=True)
-class Unplaced:
+class Unplaced(NamedTuple):
     """A Task that stays pending, and why. `reason` is a condition's reason.
 
     `shape`: what it needs; None when no settings apply to it. `facts`: the part of the message that says what it needs

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from iris_operator.api.cluster import IrisCluster
@@ -73,9 +72,8 @@ class Shapes:
             spec.cluster_name,
             where.slice_name,
             where.scale_group_name,
-            *_text(resources.requests),
-            None,
-            *_text(resources.limits),
+            tuple(resources.requests.items()),
+            tuple(resources.limits.items()),
         )
         found = self._by_text.get(text)
         if found is not None:
@@ -92,7 +90,3 @@ class Shapes:
             self._by_value[value] = make_shape(wanted, name, where.scale_group_name, where.slice_name)
         self._by_text[text] = self._by_value[value]
         return self._by_value[value]
-
-
-def _text(quantities: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    return tuple(quantities.items())

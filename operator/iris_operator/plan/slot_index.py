@@ -60,7 +60,7 @@ class SlotIndex:
         before = self._free.get(slot.worker_uid, slot.free)
         after = self._free[slot.worker_uid] = minus(before, shape.wanted)
         was, is_ = slot.place(before), slot.place(after)
-        for scope in slot.scopes():
+        for scope in slot.scopes:
             if scope in self._rows:
                 self._rows[scope].move(was, is_)
         return slot
