@@ -176,3 +176,93 @@ async def test_a_slice_is_what_it_was_made(world: World) -> None:
     await world.phase(SLICES, "s", "Ready")
     with pytest.raises(InvalidError):
         await world.api.patch(SLICES, "s", {"spec": {"nodeCount": 2}}, namespace=world.namespace)
+
+
+async def test_racks_are_bought_by_the_rack(world: World) -> None:
+    """As the vendor's own schema wants it: exactly one of the two targets."""
+    world.boots = False
+    await world.make(SLICES, "s", {"instanceType": "gb200-4x", "racks": 1, "nodeCount": 18})
+    found = await world.phase(SLICES, "s", "Booting")
+    assert "0 of 18 nodes Ready" in found["status"]["message"]
+    (pool,) = await world.all(NODEPOOLS)
+    assert pool["spec"]["targetRacks"] == 1 and "targetNodes" not in pool["spec"]
+
+
+async def test_a_node_without_its_gpus_is_not_kept(world: World) -> None:
+    world.gpus = 7
+    await _settings(world, timeouts={"fitSeconds": 1})
+    await world.make(SLICES, "s", {**_CPU, "gpusPerNode": 8})
+    found = await world.phase(SLICES, "s", "Failed")
+    assert found["status"]["failure"] == "NodeUnfit"
+    assert "7 of 8 GPUs" in found["status"]["message"]
+    assert _conditions(found)["NodesFit"] == ("False", "NodeUnfit")
+    await world.gone(NODEPOOLS, f"{world.namespace}-s")
+
+    async def bills_nothing() -> bool:
+        status = (await world.find(SLICES, "s"))["status"]
+        return not status.get("nodePoolName") and _conditions({"status": status})["Deleted"][0] == "True"
+
+    await eventually(bills_nothing)
+
+
+async def test_drained_and_taken_back(world: World) -> None:
+    await world.make(SLICES, "s", _CPU)
+    await world.phase(SLICES, "s", "Ready")
+    await world.make(TASKS, "t", _TASK)
+    await world.bound("t")
+    await world.agent_says("t", "Running")
+    await world.api.patch(SLICES, "s", {"spec": {"availability": "Drained"}}, namespace=world.namespace)
+
+    async def told() -> bool:
+        return bool((await world.find(TASKS, "t"))["spec"]["binding"].get("stopReason") == "SliceDrained")
+
+    await eventually(told)
+    await world.agent_says("t", "Succeeded")
+
+    async def drained() -> bool:
+        return _conditions(await world.find(SLICES, "s")).get("Drained") == ("True", "Drained")
+
+    await eventually(drained)
+    await world.make(TASKS, "second", _TASK)
+    await world.api.patch(SLICES, "s", {"spec": {"availability": "Schedulable"}}, namespace=world.namespace)
+    await world.bound("second")
+    assert "Drained" not in _conditions(await world.find(SLICES, "s"))
+
+
+async def test_an_agent_that_falls_silent(world: World) -> None:
+    await _settings(world, timeouts={"agentLeaseSeconds": 20})
+    await world.make(SLICES, "s", _CPU)
+    await world.phase(SLICES, "s", "Ready")
+    world.beats = False
+    found = await world.phase(SLICES, "s", "Degraded", 20 + 15)
+    assert _conditions(found)["AgentsReady"] == ("False", "NodeStatusUnknown")
+    assert found["status"]["nodes"][0]["lostSince"]
+    world.beats = True
+    found = await world.phase(SLICES, "s", "Ready")
+    assert "lostSince" not in found["status"]["nodes"][0]
+
+
+async def test_a_node_pool_without_its_slice_goes_and_a_stranger_s_stays(world: World) -> None:
+    await _settings(world, timeouts={"orphanSeconds": 2})
+    spec = {"instanceType": "a-type", "targetNodes": 0, "nodeLabels": {}}
+    notes = {"iris.dev/slice": f"{world.namespace}/gone", "iris.dev/slice-uid": "gone"}
+    base = {"apiVersion": NODEPOOLS.api_version, "kind": "NodePool", "spec": spec}
+    ours, theirs = f"{world.namespace}-gone", f"{world.namespace}-theirs"
+    strange = {**notes, "iris.dev/slice": "elsewhere/gone"}
+    for name, said in ((ours, notes), (theirs, strange)):
+        metadata = {"name": name, "labels": {"iris-managed": "true"}, "annotations": said}
+        await world.api.create(NODEPOOLS, {**base, "metadata": metadata})
+
+    async def marked() -> bool:
+        found = await world.find(NODEPOOLS, ours)
+        return not found or "iris.dev/orphaned-since" in found["metadata"]["annotations"]
+
+    await eventually(marked)
+    await world.gone(NODEPOOLS, ours)
+    left = await world.find(NODEPOOLS, theirs)
+    assert left["metadata"]["annotations"] == strange
+    assert "deletionTimestamp" not in left["metadata"]
+
+
+async def _settings(world: World, **spec: Body) -> None:
+    await world.api.patch(IRIS_CLUSTERS, "default", {"spec": spec}, namespace=world.namespace)

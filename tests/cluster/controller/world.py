@@ -34,6 +34,8 @@ class World:
         self.releases = True  # the vendor lets deleted NodePools go
         self.runs = True  # kubelets start Pods, agents register
         self.ends = True  # kubelets end Pods that were deleted
+        self.beats = True  # agents renew their Leases
+        self.gpus = 8  # of each node that is booted
         self._leases: set[str] = set()
 
     @asynccontextmanager
@@ -156,7 +158,8 @@ class World:
             body = {"status": {"conditions": [{**condition, **times}]}}
             await self.api.patch(NODEPOOLS, name, body, subresource="status")
         if self.boots:
-            for number in range(pool["spec"]["targetNodes"]):
+            spec = pool["spec"]
+            for number in range(spec["targetNodes"] if "targetNodes" in spec else 18 * spec["targetRacks"]):
                 await self._boot(f"{name}-{number}", {**pool["spec"]["nodeLabels"], _POOL_LABEL: name})
 
     async def _boot(self, name: str, labels: Body) -> None:
@@ -164,7 +167,7 @@ class World:
             await self.api.create(
                 NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
             )
-            offers = {"cpu": "4", "memory": "8Gi", "pods": "110", "nvidia.com/gpu": "8", "rdma/ib": "8"}
+            offers = {"cpu": "4", "memory": "8Gi", "pods": "110", "nvidia.com/gpu": str(self.gpus), "rdma/ib": "8"}
             ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": ""}
             status = {"capacity": offers, "allocatable": offers, "conditions": [ready]}
             await self.api.patch(NODES, name, {"status": status}, subresource="status")
@@ -194,6 +197,8 @@ class World:
     async def _agent(self, pod: Body) -> None:
         name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
         spec = {"holderIdentity": uid, "renewTime": _now(micro=True), "leaseDurationSeconds": 40}
+        if uid in self._leases and not self.beats:
+            return
         if uid in self._leases:
             await self.api.patch(LEASES, name, {"spec": spec}, namespace=self.namespace)
             return
