@@ -36,11 +36,12 @@ class Shape:
 
 
 def make_shape(wanted: Amounts, cluster: str = "default", scale_group_name: str = "", slice_name: str = "") -> Shape:
-    """A shape from amounts in own units."""
+    """A shape from amounts in own units; zeros are dropped."""
+    wanted = {name: value for name, value in wanted.items() if value > 0}
     others = tuple(sorted((name, value) for name, value in wanted.items() if name not in ("cpu", "memory")))
     devices = sum(value for _, value in others)
     cpu, memory = wanted.get("cpu", 0), wanted.get("memory", 0)
-    return Shape(cluster, slice_name, scale_group_name, dict(wanted), cpu, memory, others, devices)
+    return Shape(cluster, slice_name, scale_group_name, wanted, cpu, memory, others, devices)
 
 
 @dataclass

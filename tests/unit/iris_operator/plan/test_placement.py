@@ -118,6 +118,8 @@ PLACED = {
         [_ONE], {},
     ),
     "a slice that leaves": Placed([slice_().ready(_BIG).deleting()], [_ONE], {}),
+    "a cordoned slice": Placed([slice_().ready(_BIG).spec(availability="Cordoned")], [_ONE], {}),
+    "a drained slice": Placed([slice_().ready(_BIG).spec(availability="Drained")], [_ONE], {}),
     "a slice that isn't Ready yet": Placed([slice_().ready(_BIG).phase("Initializing")], [_ONE], {}),
     "exactly full": Placed(
         [slice_().ready(_SMALL)], [task("a").requests(cpu="2", memory="4Gi")], {"a": "s-n0"}
@@ -151,6 +153,9 @@ WHY_NOT: dict[str, tuple[list[SliceBuilder], list[TaskBuilder], str, str]] = {
     "the slice asked for is not Ready": (
         [slice_("x").ready(_BIG), slice_("y").phase("Failed")], [_ONE.spec(placement={"sliceName": "y"})], "NoSliceReady",
         "needs cpu 1, memory 1Gi; no slice in slice y is Ready: 1 Failed (y); 1 Ready (x)"),
+    "cordoned": (
+        [slice_("x").ready(_BIG).spec(availability="Cordoned")], [_ONE], "NoSliceReady",
+        "needs cpu 1, memory 1Gi; no slice is Ready: 1 Ready but Cordoned (x)"),
     "nothing in the group": (
         [slice_("x").ready(_BIG)], [_ONE.spec(placement={"scaleGroupName": "g"})], "NoSliceReady",
         "needs cpu 1, memory 1Gi; no slice in group g is Ready: 1 Ready (x)"),
