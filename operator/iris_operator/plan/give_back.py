@@ -78,11 +78,10 @@ def _vendor_words(pool: NodePool) -> str:
 
 def _end_workers(view: SliceView, now: datetime, *, pool_gone: bool) -> Step | None:
     """End the worker Pods. None: what is left of them hangs on a dead node, and goes with the NodePool."""
-    standing = {node.metadata.name for node in view.nodes}
     actions: list[SliceAction] = []
     hanging = 0
     for pod in view.pods.values():
-        on_dead_node = bool(pod.spec.node_name) and pod.spec.node_name not in standing
+        on_dead_node = bool(pod.spec.node_name) and pod.spec.node_name not in view.node_names
         if on_dead_node and pool_gone:
             forced = end_by_force(pod)
             actions += [forced] if forced else []

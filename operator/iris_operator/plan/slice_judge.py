@@ -11,7 +11,7 @@ from iris_operator.api.slice import Availability, FailureKind, SlicePhase, Slice
 from iris_operator.plan.boot_text import elapsed, next_step, usual_boot
 from iris_operator.plan.conditions import find_condition, is_true
 from iris_operator.plan.node_pool_state import PoolState, told_by_events
-from iris_operator.plan.slice_nodes import NodeReport
+from iris_operator.plan.slice_nodes import NodeReport, waiting_text
 from iris_operator.plan.slice_plan import AGENTS_READY, NODE_POOL_ACCEPTED, NODES_FIT, NODES_READY, Verdict
 from iris_operator.plan.snapshot import SliceView
 from iris_operator.plan.text import clock, count
@@ -37,7 +37,7 @@ class Facts:
     @property
     def waiting(self) -> str:
         """What each node waits for, one line."""
-        return "; ".join(one.status.message for one in self.reports if one.status.message)
+        return waiting_text(one.status.message for one in self.reports)
 
     def since(self, kind: str, status: str) -> datetime | None:
         """Since when a condition has this status; None when it hasn't."""
@@ -114,7 +114,7 @@ def _judge_fitness(facts: Facts) -> Verdict | None:
     limit = facts.settings.timeouts.fit_seconds
     # From when it was Ready, and seen without: what went missing later (a plugin restarts) has its time as well.
     end = min(max(seen, one.unfit_since or seen) for one in unfit) + timedelta(seconds=limit)
-    what = "; ".join(one.status.message for one in unfit)
+    what = waiting_text(one.status.message for one in unfit)
     if facts.now >= end:
         message = f"{what}: for {limit}s (fitSeconds)"
         return Verdict(SlicePhase.FAILED, "NodeUnfit", message, failure=FailureKind.NODE_UNFIT)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -18,6 +18,8 @@ from iris_operator.plan.snapshot import SliceView
 from iris_operator.plan.topology import topology
 from iris_operator.plan.worker_health import end_by_force, worker_problem
 from iris_operator.plan.worker_size import task_capacity
+
+_SHOWN = 5
 
 
 @dataclass(frozen=True)
@@ -54,8 +56,16 @@ def _with_loss(report: NodeReport, before: SliceNode | None, now: datetime) -> N
     # the name of a lost node is kept: should it come back, it gets its own rank back, not the lowest that is free
     status = report.status.model_copy(update={"lost_since": since}) if since else report.status
     if before.name and not status.name:
-        status = status.model_copy(update={"name": before.name})
+        gone = f"node {before.name} is gone, waits for it or another"
+        status = status.model_copy(update={"name": before.name, "message": gone})
     return replace(report, status=status)
+
+
+def waiting_text(messages: Iterable[str]) -> str:
+    """What nodes wait for, one line; of many only the first, as a condition's message is bounded."""
+    said = [message for message in messages if message]
+    more = f" and {len(said) - _SHOWN} more" if len(said) > _SHOWN else ""
+    return "; ".join(said[:_SHOWN]) + more
 
 
 def stray_workers(view: SliceView) -> Iterator[DeleteWorker]:
@@ -80,9 +90,9 @@ def _report(view: SliceView, settings: IrisClusterSpec, rank: int, node: Node | 
     name = worker_pod_name(view.slice.metadata.name, rank)
     pod = view.pods.get(name)
     if node is None:
-        orphaned = pod is not None and pod.spec.node_name and not _stands(view, pod)
+        orphaned = pod is not None and pod.spec.node_name and pod.spec.node_name not in view.node_names
         gone = end_by_force(pod) if pod is not None and orphaned else None
-        return NodeReport(SliceNode(rank=rank, message=_missing(view, rank)), False, "NodeMissing", action=gone)
+        return NodeReport(SliceNode(rank=rank, message="waits for its node"), False, "NodeMissing", action=gone)
     problem = node_problem(node, view.slice.spec.gpus_per_node, view.slice.spec.infiniband)
     if pod is None:
         return _without_worker(settings, rank, node, problem)
@@ -102,7 +112,7 @@ def _without_worker(settings: IrisClusterSpec, rank: int, node: Node, problem: N
 
 
 def _worker_leaves(view: SliceView, rank: int, node: Node, pod: Pod, problem: NodeProblem | None) -> NodeReport:
-    dead = bool(pod.spec.node_name) and not _stands(view, pod)
+    dead = bool(pod.spec.node_name) and pod.spec.node_name not in view.node_names
     end = None if pod.deleting else DeleteWorker(pod)
     action = end_by_force(pod) if dead else end
     message = "its worker Pod is being replaced"
@@ -152,12 +162,3 @@ def _status(rank: int, node: Node, **fields: object) -> SliceNode:
     # only what is there is set: what is not set is not written
     more = {**fields, **({"topology": found} if found else {})}
     return SliceNode.model_validate({"rank": rank, "name": node.metadata.name, **more})
-
-
-def _missing(view: SliceView, rank: int) -> str:
-    was = next((node.name for node in view.slice.status.nodes if node.rank == rank and node.name), "")
-    return f"node {was} is gone, waits for it or another" if was else "waits for its node"
-
-
-def _stands(view: SliceView, pod: Pod) -> bool:
-    return any(node.metadata.name == pod.spec.node_name for node in view.nodes)

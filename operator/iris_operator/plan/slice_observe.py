@@ -7,7 +7,7 @@ from datetime import datetime
 from iris_operator.api.slice import SliceStatus
 from iris_operator.plan.conditions import ConditionStatus, find_condition, set_condition, status_of
 from iris_operator.plan.node_pool_state import PoolState
-from iris_operator.plan.slice_nodes import NodeReport
+from iris_operator.plan.slice_nodes import NodeReport, waiting_text
 from iris_operator.plan.slice_plan import AGENTS_READY, NODE_POOL_ACCEPTED, NODES_FIT, NODES_READY
 from iris_operator.plan.snapshot import SliceView
 from iris_operator.plan.text import count
@@ -48,7 +48,7 @@ def observe(view: SliceView, pool: PoolState, reports: list[NodeReport], now: da
 def _conditions(view: SliceView, pool: PoolState, reports: list[NodeReport]) -> list[_Row]:
     size, fit = len(reports), sum(report.node_fit for report in reports)
     ready = sum(report.status.ready for report in reports)
-    waiting = "; ".join(report.status.message for report in reports if report.status.message)
+    waiting = waiting_text(report.status.message for report in reports)
     unfit = [report.status.message for report in reports if report.unfit]
     nodes = "NodeUnfit" if unfit else "WaitingForNodes"
     agents = NODE_STATUS_UNKNOWN if any(one.reason == NODE_STATUS_UNKNOWN for one in reports) else "WaitingForAgents"
@@ -68,7 +68,7 @@ def _conditions(view: SliceView, pool: PoolState, reports: list[NodeReport]) -> 
         ),
     ]
     if unfit:
-        rows.append((NODES_FIT, "False", "NodeUnfit", "; ".join(unfit)))
+        rows.append((NODES_FIT, "False", "NodeUnfit", waiting_text(unfit)))
     elif find_condition(view.slice.status.conditions, NODES_FIT):
         rows.append((NODES_FIT, "True", "NodesFit", "every node that is Ready has what was ordered"))
     return rows

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from iris_operator.api.cluster import IrisClusterSpec
 from iris_operator.api.core import Lease, Node, Pod
@@ -37,3 +38,8 @@ class SliceView:
     def grouped(self) -> bool:
         """Whether a ScaleGroup made it and decides about it."""
         return any(owner.kind == "ScaleGroup" for owner in self.slice.metadata.owner_references)
+
+    @cached_property
+    def node_names(self) -> frozenset[str]:
+        """Of the nodes that stand."""
+        return frozenset(node.metadata.name for node in self.nodes)

@@ -99,3 +99,11 @@ def test_domains_are_carried() -> None:
     }  # fmt: skip
     bare: Slice = healthy(slice_().phase("Ready")).slice
     assert "topology" not in plan_live_slice(healthy(slice_().phase("Ready")), NOW).status.nodes[0].stated(), bare
+
+
+def test_words_of_many_nodes_are_bounded() -> None:
+    """The API takes 32768 characters of a condition's message."""
+    plan = plan_live_slice(view(slice_(nodeCount=1024), _POOL.made(10)), NOW)
+    nodes = next(one for one in plan.status.conditions if one.type == "NodesReady")
+    assert nodes.message.endswith("waits for its node and 1019 more")
+    assert max(len(one.message) for one in plan.status.conditions) < 500
