@@ -34,14 +34,17 @@ ORPHAN_SECONDS = 120
 REPAIR_SECONDS = 120
 # From an order until Ready in the good vendor's world, with all that may come between: a slow boot, a Pod's start, turns.
 BOOT_SECONDS = 900.0
+# Of any stretch that is run at once; a few thousand are usual.
+_MANY_STEPS = 100_000
 STRANGERS = ("stranger", "of-another-namespace")
 
 
 class Play:
     """One scenario under way. `until` runs it; the phases of its end are called one by one."""
 
-    def __init__(self, scenario: Scenario) -> None:
+    def __init__(self, scenario: Scenario, scale_down_seconds: int = 120) -> None:
         self.scenario = scenario
+        self._autoscaler = {**SETTINGS["autoscaler"], "scaleDownDelaySeconds": scale_down_seconds}
         rng = random.Random(f"{scenario.seed}/lag")
         delay = (lambda: rng.uniform(0.0, scenario.lag)) if scenario.lag else None
         self.world = World(scenario.behaviour, scenario.seed, Pace(watch_delay=delay, resync_seconds=300.0))
@@ -50,7 +53,7 @@ class Play:
     def begin(self) -> None:
         """Apply everything; plan what comes."""
         world = self.world
-        world.apply_cluster(IrisClusterSpec.model_validate(SETTINGS))
+        world.apply_cluster(IrisClusterSpec.model_validate({**SETTINGS, "autoscaler": self._autoscaler}))
         self._strangers()
         for shape in self.scenario.groups:
             world.apply_group(group(shape))
@@ -60,8 +63,16 @@ class Play:
             world.agenda.at(fault.at, self._fault(fault))
 
     def until(self, seconds: float) -> None:
-        """Run on to that time since the start."""
-        self.world.agenda.run_until(seconds)
+        """Run on to that time since the start. Fails when time stands still: a pass that asks for itself at once."""
+        agenda, steps = self.world.agenda, 0
+        while agenda.next_seconds is not None and agenda.next_seconds <= seconds:
+            agenda.step()
+            steps += 1
+            assert steps < _MANY_STEPS, f"{steps} steps, and it is {agenda.seconds:.1f} s: {self._passes()}"
+        agenda.run_until(seconds)
+
+    def _passes(self) -> str:
+        return str(self.world.operator.passes if self.world.operator is not None else "no operator")
 
     def heal(self) -> None:
         """From now on nothing goes wrong any more."""
@@ -128,6 +139,7 @@ class Play:
             "user deletes task": lambda: self._with(Task, fault.pick, world.delete),
             "bounds change": lambda: self._with(ScaleGroup, fault.pick, lambda one: self._bounds(one, fault)),
             "template changes": lambda: self._with(ScaleGroup, fault.pick, self._relabel),
+            "pod forced off": lambda: self._with(Pod, fault.pick, self._force_pod),
             "pod deleted": lambda: self._with(Pod, fault.pick, world.delete),
         }
         actions[fault.kind]()
@@ -167,6 +179,10 @@ class Play:
         current = self.world.store.get(Slice, found.key)
         if current is not None:
             self.world.store.update(current, metadata={"finalizers": []}, anyhow=True)
+
+    def _force_pod(self, found: Pod) -> None:
+        """kubectl delete pod --force: the object is to go now, whatever its kubelet does."""
+        self.world.store.delete(found, grace_seconds=0)
 
     def _bounds(self, found: ScaleGroup, fault: Fault) -> None:
         most = round(4 * fault.size)

@@ -12,8 +12,8 @@ from iris_operator.simulation.agents import Run
 from iris_operator.simulation.world import NAMESPACE, World
 from tests.properties.driver import ORPHAN_SECONDS, STRANGERS
 
-# Why a slice may be given back only without work; for other reasons its Tasks are moved.
-SCALE_DOWN = ("ScaleDown", "Idle")
+# Reasons to give a slice back for which its Tasks are moved; for any other it must be without work.
+_MOVES = ("Roll", "Expire", "Replace")
 # An operator that was down or had its clock wrong, a deletion that was refused: then one look more.
 _ORPHAN_SLACK_SECONDS = 400.0
 # How long an operator may not have heard yet that a bound was lowered.
@@ -101,7 +101,7 @@ class Watch:
 
     def _scaled_down(self, found: Slice) -> None:
         reason = found.metadata.annotations.get(ANNOTATION_RETIRING, "")
-        if not reason.startswith(SCALE_DOWN):
+        if self._world.by_user or reason in _MOVES or found.status.phase is SlicePhase.FAILED:
             return
         here = [
             task.metadata.name

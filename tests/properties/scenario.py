@@ -135,6 +135,47 @@ def _types(draw: st.DrawFn, cpus: int) -> InstanceType:
     return InstanceType(**{**good.__dict__, **changes[trouble]})
 
 
+@st.composite
+def rush(draw: st.DrawFn) -> Scenario:
+    """Short Tasks that come when slices are just about to be scaled down."""
+    at, found = 400.0, []
+    for gap, life in draw(st.lists(st.tuples(st.floats(0.5, 40.0), st.floats(0.5, 60.0)), min_size=3, max_size=30)):
+        at += gap
+        found.append(Job(at, life, 3, ""))
+    shape = GroupShape("a", "small", 0, draw(st.integers(1, 3)), draw(st.integers(0, 1)), 0, draw(st.integers(1, 2)))
+    return Scenario(
+        seed=draw(st.integers(0, 2**16)),
+        groups=(shape,),
+        jobs=(Job(0.0, 60.0, 3, ""), *found),
+        faults=(),
+        crashes=draw(st.frozensets(st.integers(20, 150), max_size=2)),
+        lag=draw(st.sampled_from([0.0, 0.3, 3.0])),
+        behaviour=good_vendor(),
+    )
+
+
+@st.composite
+def partitions(draw: st.DrawFn) -> Scenario:
+    """Long Tasks on standing slices whose nodes vanish from sight while somebody ends what they hold."""
+    hidden = draw(st.lists(st.tuples(st.integers(600, 1500), st.integers(0, 3)), min_size=1, max_size=3))
+    ended = ("pod deleted", "pod forced off", "user deletes slice", "user drains slice", "finalizers forced off")
+    later = st.tuples(st.integers(0, 120), st.sampled_from(ended), st.integers(0, 3))
+    faults = []
+    for at, pick in hidden:
+        faults.append(Fault(float(at), "node hides", pick, draw(st.floats(0.2, 1.0))))
+        delay, kind, whom = draw(later)
+        faults.append(Fault(float(at + delay), kind, whom, 0.5))
+    return Scenario(
+        seed=draw(st.integers(0, 2**16)),
+        groups=(GroupShape("a", "small", 2, 4, 1, 0, 1),),
+        jobs=tuple(Job(450.0, 4000.0, 3, "") for _ in range(draw(st.integers(1, 2)))),
+        faults=tuple(faults),
+        crashes=frozenset(),
+        lag=draw(st.sampled_from([0.0, 0.3])),
+        behaviour=good_vendor(),
+    )
+
+
 def good_type(cpus: int) -> InstanceType:
     """Nodes with a GPU that boot in two to seven minutes."""
     resources = {"cpu": str(cpus), "memory": "64Gi", "nvidia.com/gpu": "1"}

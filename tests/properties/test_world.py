@@ -13,7 +13,7 @@ from iris_operator.api.slice import Slice, SlicePhase
 from iris_operator.api.task import Task
 from tests.properties.driver import BOOT_SECONDS, STRANGERS, Play
 from tests.properties.invariants import Watch
-from tests.properties.scenario import HORIZON, NODE_CPUS, Scenario, good_vendor, scenarios
+from tests.properties.scenario import HORIZON, NODE_CPUS, Scenario, good_vendor, partitions, rush, scenarios
 
 _LOOK_SECONDS = 100.0
 # From healing on: backoffs run out, what failed is replaced, everything that fits has its turn.
@@ -128,6 +128,29 @@ def test_min_is_never_missed_for_longer_than_a_boot(scenario: Scenario) -> None:
             since = max(short.setdefault(name, now), last)
             assert now - since <= BOOT_SECONDS, f"{name} is below min for {now - since:.0f}s: {_groups_text(play)}"
     _assert_whole(watch)
+
+
+@given(rush())
+def test_no_slice_with_work_is_scaled_down(scenario: Scenario) -> None:
+    play = Play(scenario, scale_down_seconds=15)
+    watch = Watch(play.world)
+    play.begin()
+    play.until(HORIZON)
+    _assert_whole(watch)
+    late = [task.key for task in play.world.store.all(Task).values() if not task.ended]
+    assert not late, f"{late} had not ended: {_groups_text(play)}"
+
+
+@given(partitions())
+def test_no_task_runs_twice_at_once(scenario: Scenario) -> None:
+    play = Play(scenario)
+    watch = Watch(play.world)
+    play.begin()
+    play.until(HORIZON)
+    play.heal()
+    play.until(4 * HORIZON)
+    _assert_whole(watch)
+    _assert_no_task_lost(play)
 
 
 def _ready(play: Play, name: str) -> int:

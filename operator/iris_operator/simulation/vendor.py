@@ -52,9 +52,10 @@ class Vendor:
         self.look_at_all()
 
     def look_at_all(self) -> None:
-        """Quota or capacity may have changed."""
-        for uid in list(self._pools):
-            self._look(uid)
+        """Quota or capacity may have changed: for those that have not all they asked for."""
+        for uid, pool in list(self._pools.items()):
+            if len(self.standing(pool)) < _target(pool):
+                self._look(uid)
 
     def die(self, name: str) -> None:
         """Its power is gone: processes end now, the API learns of it later; the vendor replaces it."""

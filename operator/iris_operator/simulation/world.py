@@ -57,6 +57,7 @@ class World:
         self.kubelets.drain, self.kubelets.started = self.agents.drain, self.agents.started
         self.on_plan: list[Callable[[GroupPlan], None]] = []
         self.crash_at: set[int] = set()
+        self.by_user = False
         self.operator_writes = 0
         self.crashes = 0
         self.clock_error = 0.0
@@ -127,10 +128,13 @@ class World:
 
     def delete(self, target: Resource) -> None:
         """A user's deletion."""
+        self.by_user = True
         try:
             self.store.delete(target)
         except NotFoundError:
             return
+        finally:
+            self.by_user = False
 
     def poke(self) -> None:
         """Let the operator look at the whole fleet once."""
