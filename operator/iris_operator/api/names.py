@@ -27,6 +27,7 @@ ANNOTATION_AGENT_PROBLEM = "iris.dev/agent-problem"
 ANNOTATION_FORCE_DELETE = "iris.dev/force-delete"  # on a Slice: delete it in spite of its deletionProtection
 ANNOTATION_RETIRING = "iris.dev/retiring"  # on a Slice: why its ScaleGroup cordoned it, to delete it next
 ANNOTATION_RETIRING_SINCE = "iris.dev/retiring-since"  # on a Slice: when it was cordoned for that, RFC 3339
+ANNOTATION_RETIRING_FROM = "iris.dev/retiring-from"  # on a Slice: the availability that a person had given it before
 ANNOTATION_ORPHANED_SINCE = "iris.dev/orphaned-since"  # on a NodePool: since when its Slice is missing, RFC 3339
 
 FINALIZER_SLICE = "iris.dev/slice"

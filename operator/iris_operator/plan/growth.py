@@ -105,7 +105,7 @@ def lots_by_hand(cluster: str, members: Sequence[Member]) -> list[Lot]:
 
 def _retiring(crew: Crew) -> list[Member]:
     """Those that leave only because nobody needed them, and still could stay; first cordoned first."""
-    found = [one for one in crew.retiring if one.retiring == SCALE_DOWN and one.name not in crew.busy]
+    found = [one for one in crew.retiring if one.retiring == SCALE_DOWN and one.returns and one.name not in crew.busy]
     return sorted(found, key=lambda one: (one.retiring_since or 0.0, one.name))
 
 

@@ -5,7 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from iris_operator.api.names import ANNOTATION_RETIRING, ANNOTATION_RETIRING_SINCE, LABEL_TEMPLATE_HASH
+from iris_operator.api.names import (
+    ANNOTATION_RETIRING,
+    ANNOTATION_RETIRING_FROM,
+    ANNOTATION_RETIRING_SINCE,
+    LABEL_TEMPLATE_HASH,
+)
 from iris_operator.api.quantity import Amounts
 from iris_operator.api.slice import Availability, FailureKind, Slice, SlicePhase
 
@@ -21,6 +26,7 @@ class Member:
 
     `standing`: neither failed nor leaving. `up`: standing, and was Ready once. `in_flight`: standing, not yet up.
     `bills`: may cost money, now or soon, so counts for maxSlices. `retiring`: why its group cordoned it, to delete it.
+    `returns`: would take Tasks again if it stayed: no person had cordoned it before.
     `lost_at`: since when a node of it is lost; `lost_deadline`: when it is to be replaced for that.
     """
 
@@ -37,6 +43,7 @@ class Member:
     schedulable: bool
     retiring: str
     retiring_since: float | None
+    returns: bool
     created: float
     launched_at: float | None
     ready_since: float | None
@@ -75,6 +82,7 @@ def make_member(owner: Slice, capacities: tuple[Amounts, ...] = ()) -> Member:
         bills=not (failed and not status.node_pool_name),
         schedulable=spec.availability is Availability.SCHEDULABLE,
         retiring=meta.annotations.get(ANNOTATION_RETIRING, ""),
+        returns=ANNOTATION_RETIRING_FROM not in meta.annotations,
         retiring_since=_parse(meta.annotations.get(ANNOTATION_RETIRING_SINCE, "")),
         created=created,
         launched_at=_seconds(status.launched_at),

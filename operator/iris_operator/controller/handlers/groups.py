@@ -7,7 +7,7 @@ import logging
 from functools import singledispatchmethod
 from itertools import groupby
 
-from iris_operator.api.names import ANNOTATION_RETIRING, ANNOTATION_RETIRING_SINCE
+from iris_operator.api.names import ANNOTATION_RETIRING, ANNOTATION_RETIRING_FROM, ANNOTATION_RETIRING_SINCE
 from iris_operator.api.scalegroup import ScaleGroup
 from iris_operator.api.slice import Availability
 from iris_operator.controller.memo import Controller
@@ -80,16 +80,22 @@ class GroupWork:
     async def _(self, action: CordonSlice, group: ScaleGroup) -> None:
         since = self._controller.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         notes = {ANNOTATION_RETIRING: action.reason, ANNOTATION_RETIRING_SINCE: since}
+        before = action.slice.spec.availability
+        if before is not Availability.SCHEDULABLE and ANNOTATION_RETIRING not in action.slice.metadata.annotations:
+            notes[ANNOTATION_RETIRING_FROM] = str(before)  # a person's wish, to be put back if the slice stays
         await self._writer.metadata(
             SLICES, action.slice, {"annotations": notes}, {"availability": str(Availability.CORDONED)}
         )
 
     @_act.register
     async def _(self, action: UncordonSlice, group: ScaleGroup) -> None:
-        gone = {ANNOTATION_RETIRING: None, ANNOTATION_RETIRING_SINCE: None}
-        await self._writer.metadata(
-            SLICES, action.slice, {"annotations": gone}, {"availability": str(Availability.SCHEDULABLE)}
-        )
+        names = (ANNOTATION_RETIRING, ANNOTATION_RETIRING_SINCE, ANNOTATION_RETIRING_FROM)
+        notes = action.slice.metadata.annotations
+        now = action.slice.spec.availability
+        after = notes.get(ANNOTATION_RETIRING_FROM) if now is Availability.CORDONED else now
+        availability = str(after or Availability.SCHEDULABLE)
+        gone = {name: None for name in names if name in notes}
+        await self._writer.metadata(SLICES, action.slice, {"annotations": gone}, {"availability": availability})
 
     @_act.register
     async def _(self, action: DeleteSlice, group: ScaleGroup) -> None:

@@ -155,3 +155,31 @@ async def test_a_task_bound_in_this_very_pass_keeps_its_slice(world: World) -> N
     bound = await world.api.get(TASKS, "t", NAMESPACE)
     assert bound["spec"]["binding"]["sliceName"] == "a"
     assert (await world.api.get(SLICES, "a", NAMESPACE))["spec"].get("availability", "Schedulable") == "Schedulable"
+
+
+async def test_a_person_s_drain_outlives_a_retirement_that_was_called_off(world: World) -> None:
+    """It is no spare, so it may go; held meanwhile, it is drained as before, not open to Tasks."""
+    await world.start(minSlices=0)
+    await world.own("a", idle("a").spec(availability="Drained"))
+    await world.passes()
+    made = await world.api.get(SLICES, "a", NAMESPACE)
+    assert (made["spec"]["availability"], made["metadata"]["annotations"]["iris.dev/retiring"]) == (
+        "Cordoned",
+        "ScaleDown",
+    )
+    version = {"resourceVersion": made["metadata"]["resourceVersion"]}
+    held = {"metadata": version, "spec": {"holdUntil": at(-600)}}
+    world.controller.observe(SLICES, await world.api.patch(SLICES, "a", held, namespace=NAMESPACE))
+    await world.passes()
+    made = await world.api.get(SLICES, "a", NAMESPACE)
+    assert (made["spec"]["availability"], made["metadata"]["annotations"]) == ("Drained", {})
+
+
+async def test_it_is_not_called_back_for_the_minimum_either(world: World) -> None:
+    await world.start(minSlices=1)
+    drained = retiring(idle("a")).meta(finalizers=[])
+    notes = {**drained.body()["metadata"]["annotations"], "iris.dev/retiring-from": "Drained"}
+    await world.own("a", drained.meta(annotations=notes))
+    await world.passes()
+    (name,) = await world.names()
+    assert name != "a"
