@@ -123,6 +123,7 @@ class Play:
         jump = 60.0 + 3000.0 * fault.size
         actions: dict[str, Callable[[], None]] = {
             "kill operator": lambda: world.kill_operator(1 + 60 * fault.size),
+            "operator deposed": lambda: world.depose_operator(8 * fault.size),
             "clock forward": lambda: self._jump(jump),
             "clock back": lambda: self._jump(-jump),
             "node dies": lambda: world.vendor.die(self._node(fault.pick)),

@@ -60,7 +60,8 @@ class Scenario:
 
 
 KIND_OF_FAULT = (
-    "kill operator", "clock forward", "clock back", "node dies", "node hides", "deletes refused", "user deletes slice",
+    "kill operator", "operator deposed",
+    "clock forward", "clock back", "node dies", "node hides", "deletes refused", "user deletes slice",
     "user drains slice", "user uncordons slice", "finalizers forced off", "user deletes task", "bounds change",
     "template changes", "pod deleted",
 )  # fmt: skip
@@ -135,21 +136,34 @@ def _types(draw: st.DrawFn, cpus: int) -> InstanceType:
     return InstanceType(**{**good.__dict__, **changes[trouble]})
 
 
+RUSH_DELAY_SECONDS = 15
+
+
 @st.composite
 def rush(draw: st.DrawFn) -> Scenario:
-    """Short Tasks that come when slices are just about to be scaled down."""
-    at, found = 400.0, []
-    for gap, life in draw(st.lists(st.tuples(st.floats(0.5, 40.0), st.floats(0.5, 60.0)), min_size=3, max_size=30)):
-        at += gap
-        found.append(Job(at, life, 3, ""))
-    shape = GroupShape("a", "small", 0, draw(st.integers(1, 3)), draw(st.integers(0, 1)), 0, draw(st.integers(1, 2)))
+    """Short Tasks, one after the other, that come when their slice is just about to be scaled down.
+
+    Now and then the operator's Lease changes hands at that moment, and the old process binds on for a while.
+    """
+    jobs, faults, end = [], [], 450.0
+    near = st.floats(-1.5, 5.0).map(lambda seconds: RUSH_DELAY_SECONDS + seconds)
+    gaps = st.one_of(near, near, st.floats(0.5, 40.0))
+    for gap, life, deposed in draw(
+        st.lists(st.tuples(gaps, st.floats(0.5, 40.0), st.floats(-10.0, 10.0)), min_size=3, max_size=15)
+    ):
+        at = end + gap
+        jobs.append(Job(at, life, 3, ""))
+        if deposed > 0:
+            faults.append(Fault(at - deposed, "operator deposed", 0, 1.0))
+        end = at + life + 3.0
+    shape = GroupShape("a", "small", draw(st.integers(0, 1)), draw(st.integers(1, 3)), 0, 0, 1)
     return Scenario(
         seed=draw(st.integers(0, 2**16)),
         groups=(shape,),
-        jobs=(Job(0.0, 60.0, 3, ""), *found),
-        faults=(),
+        jobs=(Job(0.0, 400.0, 3, ""), *jobs),
+        faults=tuple(faults),
         crashes=draw(st.frozensets(st.integers(20, 150), max_size=2)),
-        lag=draw(st.sampled_from([0.0, 0.3, 3.0])),
+        lag=draw(st.sampled_from([0.0, 0.3, 3.0, 6.0])),
         behaviour=good_vendor(),
     )
 

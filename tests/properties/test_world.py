@@ -13,7 +13,16 @@ from iris_operator.api.slice import Slice, SlicePhase
 from iris_operator.api.task import Task
 from tests.properties.driver import BOOT_SECONDS, STRANGERS, Play
 from tests.properties.invariants import Watch
-from tests.properties.scenario import HORIZON, NODE_CPUS, Scenario, good_vendor, partitions, rush, scenarios
+from tests.properties.scenario import (
+    HORIZON,
+    NODE_CPUS,
+    RUSH_DELAY_SECONDS,
+    Scenario,
+    good_vendor,
+    partitions,
+    rush,
+    scenarios,
+)
 
 _LOOK_SECONDS = 100.0
 # From healing on: backoffs run out, what failed is replaced, everything that fits has its turn.
@@ -130,9 +139,21 @@ def test_min_is_never_missed_for_longer_than_a_boot(scenario: Scenario) -> None:
     _assert_whole(watch)
 
 
+@given(scenarios(kinds=("finalizers forced off", "kill operator", "deletes refused", "clock back"), crashes=2))
+def test_no_node_pool_outlives_its_slice_by_more_than_the_grace(scenario: Scenario) -> None:
+    scenario = replace(scenario, behaviour=good_vendor())
+    play = Play(scenario)
+    watch = Watch(play.world)
+    play.begin()
+    _through(play, watch, HORIZON)
+    play.heal()
+    _through(play, watch, 2 * HORIZON)
+    _assert_whole(watch)
+
+
 @given(rush())
 def test_no_slice_with_work_is_scaled_down(scenario: Scenario) -> None:
-    play = Play(scenario, scale_down_seconds=15)
+    play = Play(scenario, scale_down_seconds=RUSH_DELAY_SECONDS)
     watch = Watch(play.world)
     play.begin()
     play.until(HORIZON)

@@ -58,6 +58,7 @@ class World:
         self.on_plan: list[Callable[[GroupPlan], None]] = []
         self.crash_at: set[int] = set()
         self.by_user = False
+        self._deposed: list[Operator] = []
         self.operator_writes = 0
         self.crashes = 0
         self.clock_error = 0.0
@@ -92,6 +93,16 @@ class World:
             self.operator.kill()
         self.crashes += 1
         self.agenda.after(down_seconds, self.start_operator)
+
+    def depose_operator(self, overlap_seconds: float) -> None:
+        """Another replica takes over now; the old one has not noticed yet and goes on for so long."""
+        old = self.operator
+        if old is None or not old.alive:
+            return
+        self._deposed = [one for one in self._deposed if one.alive] + [old]
+        self.operator = None
+        self.start_operator()
+        self.agenda.after(overlap_seconds, old.kill)
 
     def jump_clock(self, error_seconds: float) -> None:
         """From now on the operator's clock is so far ahead of the true time (behind, when negative)."""
@@ -158,8 +169,9 @@ class World:
             told(plan)
 
     def _told(self, before: Resource | None, after: Resource | None) -> None:
-        if self.operator is not None:
-            self.operator.told(before, after)
+        for operator in (*self._deposed, self.operator):
+            if operator is not None and operator.alive:
+                operator.told(before, after)
 
     def _before_write(self) -> None:
         self.operator_writes += 1
