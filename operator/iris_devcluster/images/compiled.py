@@ -36,7 +36,8 @@ class Python:
         argv = [str(loader), "--library-path", str(loader.parent), str(interpreter), *arguments]
         done = subprocess.run(argv, env=env, capture_output=True, text=True, check=False)
         if done.returncode != 0:
-            raise CommandFailedError(f"the image's Python failed with {done.returncode}: {(done.stderr or done.stdout).strip()[-2000:]}")
+            said = (done.stderr or done.stdout).strip()
+            raise CommandFailedError(f"the image's Python failed with {done.returncode}: {said[-2000:]}")
         return done.stdout
 
     def compile(self, root: Path, folders: Sequence[str]) -> None:
