@@ -26,7 +26,6 @@ from iris_runtimes.containerd.exits import memory_facts
 from iris_runtimes.containerd.gpus import cdi_names, gpu_road
 from iris_runtimes.containerd.image_config import Accounts, ImageConfig, User, needs_accounts, resolve_user
 from iris_runtimes.containerd.images import HOSTS_DIR, Images
-from iris_runtimes.containerd.keyed import KeyedOperations
 from iris_runtimes.containerd.maker import Maker
 from iris_runtimes.containerd.observe import Observer
 from iris_runtimes.containerd.oci_security import EVERY_CAPABILITY
@@ -38,6 +37,7 @@ from iris_runtimes.containerd.stats import stats_of
 from iris_runtimes.containerd.transfer import STALL_SECONDS
 from iris_runtimes.errors import NodeFault, RuntimeFault, RuntimeUnavailable, SandboxNotFound, SandboxNotRunning
 from iris_runtimes.execution import ExecRequest, ExecSession, Stats
+from iris_runtimes.keyed import KeyedOperations
 from iris_runtimes.protocol import (
     Credentials,
     Exit,
@@ -193,7 +193,10 @@ class ContainerdRuntime:
     async def _make(self, spec: SandboxSpec) -> Sandbox:
         config = await self._images.config(spec.image)
         user = await self._user(spec, config)
-        body, binary = await asyncio.to_thread(self._body, spec, config, user)
+        if spec.gpus or spec.cdi_devices:  # the vendors' files may be large
+            body, binary = await asyncio.to_thread(self._body, spec, config, user)
+        else:
+            body, binary = self._body(spec, config, user)
         try:
             await asyncio.to_thread(spec.log_path.parent.mkdir, parents=True, exist_ok=True)
         except OSError as error:

@@ -34,6 +34,7 @@ from iris_runtimes.errors import (
     SandboxNotRunning,
 )
 from iris_runtimes.execution import ExecRequest, ExecSession, Stats
+from iris_runtimes.keyed import KeyedOperations
 from iris_runtimes.protocol import (
     CgroupParent,
     Credentials,
@@ -63,9 +64,10 @@ class DockerRuntime:
         self._engine = Engine(socket)
         self._images = Images(self._engine, default_registry)
         self._logs = LogFiles(self._engine)
-        self._changing: dict[str, asyncio.Lock] = {}
+        self._operations = KeyedOperations()
 
     async def close(self) -> None:
+        await self._operations.finish()
         await self._logs.close()
         await self._engine.close()
 
@@ -100,8 +102,7 @@ class DockerRuntime:
             await self._images.remove(reference, unused_since)
 
     async def start(self, spec: SandboxSpec) -> Sandbox:
-        async with self._changing.setdefault(spec.id, asyncio.Lock()):
-            return await self._start(spec)
+        return await self._operations.run(spec.id, self._start(spec))
 
     async def list(self) -> list[Sandbox]:
         filters = json.dumps({"label": [f"{MANAGED_LABEL}=true"]})
@@ -149,8 +150,7 @@ class DockerRuntime:
         raise SandboxNotRunning(f"sandbox {sandbox_id} does not run: it uses nothing")
 
     async def remove(self, sandbox_id: str) -> None:
-        async with self._changing.setdefault(sandbox_id, asyncio.Lock()):
-            await self._remove(sandbox_id)
+        await self._operations.run(sandbox_id, self._remove(sandbox_id))
 
     async def events(self) -> AsyncGenerator[Exited, None]:
         # The Engine answers before it subscribes; it keeps its last events for those who ask since when

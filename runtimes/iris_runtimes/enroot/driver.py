@@ -25,6 +25,7 @@ from iris_runtimes.errors import (
     SandboxNotRunning,
 )
 from iris_runtimes.execution import ExecRequest, ExecSession, Stats
+from iris_runtimes.keyed import KeyedOperations
 from iris_runtimes.protocol import (
     CgroupParent,
     Credentials,
@@ -55,10 +56,11 @@ class EnrootRuntime:
         self._images = Images(self._program, root / "images", default_registry)
         self._store = SandboxStore(root / "sandboxes")
         self._rc_file = root / "rc"
-        self._changing: dict[str, asyncio.Lock] = {}
+        self._operations = KeyedOperations()
 
     async def close(self) -> None:
-        """Nothing to let go of: sandboxes go on with their keepers."""
+        """Sandboxes go on with their keepers."""
+        await self._operations.finish()
 
     async def version(self) -> RuntimeVersion:
         return RuntimeVersion(NAME, (await self._program.run("version")).words)
@@ -94,8 +96,7 @@ class EnrootRuntime:
 
     async def start(self, spec: SandboxSpec) -> Sandbox:
         check_spec(spec)
-        async with self._changing.setdefault(spec.id, asyncio.Lock()):
-            return await self._start(spec)
+        return await self._operations.run(spec.id, self._start(spec))
 
     async def list(self) -> list[Sandbox]:
         looks = [self._store.look(one) for one in self._store.ids()]
@@ -140,8 +141,7 @@ class EnrootRuntime:
         raise NotSupported(NAME, "stats", "it makes no cgroups")
 
     async def remove(self, sandbox_id: str) -> None:
-        async with self._changing.setdefault(sandbox_id, asyncio.Lock()):
-            await self._remove(sandbox_id)
+        await self._operations.run(sandbox_id, self._remove(sandbox_id))
 
     async def events(self) -> AsyncGenerator[Exited, None]:
         """By looking again and again: nobody tells of an exit here."""

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from iris_runtimes.containerd.keyed import KeyedOperations
+from iris_runtimes.keyed import KeyedOperations
 
 
 class Steps:
