@@ -65,7 +65,7 @@ verify: venv ## Fail when generated files are not what the models say
 	@$(PY) -m iris_operator.api.crd --check
 	@$(PY) -m iris_operator.api.reference --check
 
-bench: setup ## Measure: Iris, Kubernetes Jobs and straight containerd, side by side on one node
+bench: setup ## Measure: planning; Tasks beside Kubernetes Jobs and straight containerd; a fleet of 1,000 slices
 	@$(PY) -m tests.perf.bench $(ARGS)
 
 clean: cluster-down ## Remove the Python environment and all caches of this checkout

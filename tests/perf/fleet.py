@@ -1,4 +1,7 @@
-"""make bench-fleet: a fleet of slices on a real API server, with one operator; nodes, kubelets and agents are played."""
+"""A fleet of slices on a real API server, with one operator; nodes, kubelets and agents are played.
+
+Processor and API server are shared with those players: read the figures as costs per slice.
+"""
 
 from __future__ import annotations
 
@@ -18,19 +21,16 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import aiohttp
-import click
 from rich.console import Console
 from rich.table import Table
 
 from iris_devcluster.coreweave.kube import Connection
 from iris_devcluster.coreweave.testing.api_server import api_server, free_ports
-from iris_devcluster.errors import DevclusterError
 from iris_devcluster.images.programs import program
 from iris_devcluster.progress import Progress, Step
 from iris_operator.adapters.kube.client import KubeClient
 from iris_operator.adapters.kube.config import connect
 from iris_operator.adapters.kube.informer import Informer
-from iris_operator.ports.errors import ApiError
 from iris_operator.ports.kube import IRIS_CLUSTERS, NODEPOOLS, SCALE_GROUPS, SLICES, Body, Kind
 from tests.perf.fleet_world import FleetWorld
 from tests.perf.observe import Unmeasured
@@ -310,32 +310,3 @@ def show(figures: dict[str, Any], console: Console) -> None:
     for name in dict.fromkeys(name for part in parts for name in part):
         table.add_row(name.removeprefix("operator: "), *(f"{part[name]:g}" if part.get(name) else "" for part in parts))
     console.print(table)
-
-
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--slices", default=1000, show_default=True, type=click.IntRange(1, 8000), help="Slices in all.")
-@click.option("--groups", default=8, show_default=True, type=click.IntRange(1, 100), help="ScaleGroups they are in.")
-@click.option("--steady", default=30.0, show_default=True, help="Seconds at rest, with agents' Leases renewed.")
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
-def main(slices: int, groups: int, steady: float, output: str) -> None:
-    """Measure the operator with a fleet of slices, on a real API server.
-
-    Nodes, kubelets and agents are played (statuses and Leases); scheduling of real Pods is not part of it. Processor and
-    API server are shared with those players: read the figures as ratios per slice.
-    """
-    progress = Progress()
-    try:
-        found = asyncio.run(measure(slices, groups, steady, progress))
-    except (Unmeasured, ApiError, DevclusterError) as error:
-        click.echo(f"not measured: {error}", err=True)
-        sys.exit(1)
-    figures = document(found)
-    if output == "json":
-        click.echo(json.dumps(figures, indent=2))
-    else:
-        console = Console()
-        show(figures, console if console.is_terminal else Console(width=120))
-
-
-if __name__ == "__main__":
-    main()
