@@ -61,8 +61,15 @@ def registries(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registries]
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def puller(containerd: PrivateContainerd, registries: Registries) -> AsyncIterator[ContainerdRuntime]:
-    driver = ContainerdRuntime(str(containerd.socket), containerd.namespace, hosts_dir=str(registries.hosts_dir))
+async def puller(
+    containerd: PrivateContainerd, registries: Registries, tmp_path: Path
+) -> AsyncIterator[ContainerdRuntime]:
+    driver = ContainerdRuntime(
+        str(containerd.socket),
+        containerd.namespace,
+        hosts_dir=str(registries.hosts_dir),
+        exec_folder=tmp_path / "exec",
+    )
     yield driver
     for sandbox in await driver.list():
         await driver.remove(sandbox.id)
