@@ -7,7 +7,7 @@ PY := .venv/bin/python
 DEV := .venv/bin/iris-devcluster
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: help setup venv cluster cluster-down images install demo test test-unit test-cluster test-e2e lint verify generate bench clean
+.PHONY: help setup venv cluster cluster-down images install demo test test-unit properties test-cluster test-e2e lint verify generate bench clean
 
 help: ## Explain every target
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  \033[1m%-14s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST) | \
@@ -39,10 +39,14 @@ demo: ## The whole product on this machine in one go; CLUSTER=kind uses kind (ne
 	@CLUSTER=$(CLUSTER) scripts/demo
 
 test: setup ## Set up all it needs and run every test: unit, cluster, e2e
-	@.venv/bin/pytest tests/unit tests/cluster tests/e2e $(ARGS)
+	@.venv/bin/pytest tests/unit tests/properties tests/cluster tests/e2e $(ARGS)
 
 test-unit: venv ## Pure tests, no sockets
 	@.venv/bin/pytest tests/unit -m "not cluster" $(ARGS)
+
+properties: venv ## Property tests in thousands of cases (CASES=2000 for each, SEED=number to repeat a run)
+	@seed=$${SEED:-$$RANDOM$$RANDOM}; echo "seed $$seed (make properties SEED=$$seed)"; \
+	  IRIS_CASES=$(or $(CASES),2000) .venv/bin/pytest tests/properties --hypothesis-seed=$$seed --timeout=0 $(ARGS)
 
 test-cluster: setup ## Tests against a real API server
 	@.venv/bin/pytest tests/cluster $(ARGS)

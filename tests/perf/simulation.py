@@ -24,7 +24,7 @@ _DAY = 86400
 def day(tasks: int, slices: int, seed: int = 1) -> tuple[Trace, Fleet]:
     """So many Tasks over a day, of one to four GPUs to whole nodes, that keep about that many slices busy at noon."""
     rng = random.Random(seed)
-    life = slices * _DAY / max(1, tasks) * 1.3
+    life = slices * _DAY / max(1, tasks) * 0.6
     rows = ["at,duration,cpu,memory,gpus"]
     for _ in range(tasks):
         at = min(_DAY - 1, max(0, int(rng.gauss(_DAY / 2, _DAY / 5))))

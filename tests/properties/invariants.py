@@ -65,7 +65,12 @@ class Watch:
             self._pool(before, after)
 
     def _within_max(self, made: Slice) -> None:
-        """Whatever may bill counts: a failed slice too, as long as it has a NodePool."""
+        """Whatever may bill counts: a failed slice too, as long as it has a NodePool.
+
+        Two replicas that both lead (a Lease taken by force) may each make what is missing: the bound is no promise then.
+        """
+        if self._world.agenda.seconds <= self._world.overlap_until + _NEWS_SECONDS:
+            return
         name, now = made.spec.scale_group_name, self._world.agenda.seconds
         group = self._world.store.get(ScaleGroup, f"{NAMESPACE}/{name}")
         if group is None:

@@ -58,6 +58,7 @@ class World:
         self.on_plan: list[Callable[[GroupPlan], None]] = []
         self.crash_at: set[int] = set()
         self.by_user = False
+        self.overlap_until = -1.0
         self._deposed: list[Operator] = []
         self.operator_writes = 0
         self.crashes = 0
@@ -100,6 +101,7 @@ class World:
         if old is None or not old.alive:
             return
         self._deposed = [one for one in self._deposed if one.alive] + [old]
+        self.overlap_until = self.agenda.seconds + overlap_seconds
         self.operator = None
         self.start_operator()
         self.agenda.after(overlap_seconds, old.kill)
