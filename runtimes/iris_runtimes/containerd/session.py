@@ -106,10 +106,12 @@ class ContainerdSession:
         if self._closed:
             return
         self._closed = True
-        if self._ending is not None and not self._ending.done():
-            await self.kill()
-            await asyncio.wait([self._ending], timeout=_END_SECONDS)
-        await self.abandon()
+        try:
+            if self._ending is not None and not self._ending.done():
+                await self.kill()
+                await asyncio.wait([self._ending], timeout=_END_SECONDS)
+        finally:  # the pipes are ours, also when containerd is away
+            await self.abandon()
 
     async def abandon(self) -> None:
         """Let go of the pipes and of containerd's record; the command is not asked."""

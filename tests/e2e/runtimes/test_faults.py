@@ -14,7 +14,8 @@ import pytest_asyncio
 
 from iris_runtimes.containerd import ContainerdRuntime
 from iris_runtimes.errors import RuntimeUnavailable, SandboxNotFound
-from iris_runtimes.lifecycle import stop
+from iris_runtimes.execution import ExecRequest
+from iris_runtimes.lifecycle import run_command, stop
 from iris_runtimes.protocol import Exit, Mount, SandboxSpec, SandboxState
 from tests.contracts.runtime import ended, told_of
 from tests.e2e.runtimes.conftest import started
@@ -161,6 +162,23 @@ async def test_events_end_and_begin_again(
     told = asyncio.create_task(told_of(runtime, spec.id))
     await runtime.signal(spec.id, 9)
     await told
+
+
+async def test_a_command_in_a_sandbox_while_containerd_is_away(
+    containerd: PrivateContainerd, runtime: ContainerdRuntime, make_spec: SpecMaker, tmp_path: Path
+) -> None:
+    spec = make_spec("visited", ["sleep", "1000"])
+    await runtime.start(spec)
+    session = await runtime.execute(spec.id, ExecRequest(["sleep", "900"]))
+    async with away(containerd, runtime):
+        with pytest.raises(RuntimeUnavailable):
+            async with asyncio.timeout(10):
+                await session.wait()
+        with pytest.raises(RuntimeUnavailable):
+            await runtime.execute(spec.id, ExecRequest(["true"]))
+        await session.close()
+        assert list((tmp_path / "exec").iterdir()) == []
+    assert (await run_command(runtime, spec.id, ExecRequest(["true"]), 20)).exit_code == 0
 
 
 @pytest.mark.parametrize("after_seconds", [0.002 * one**2 for one in range(10)])
