@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 
 from iris_operator.api.base import Condition
 from iris_operator.api.quantity import to_quantities
-from iris_operator.api.scalegroup import Decision, ScaleGroupStatus
+from iris_operator.api.scalegroup import Decision, ScaleGroup, ScaleGroupStatus
 from iris_operator.plan.boots import recent_boots
 from iris_operator.plan.conditions import set_condition, status_of
 from iris_operator.plan.crew import Crew
@@ -142,3 +143,16 @@ def _conditions(crew: Crew, making: Making) -> list[Condition]:
         generation=generation,
         now=crew.now,
     )
+
+
+def accepted(group: ScaleGroup, status: ScaleGroupStatus, refused: str, now: datetime) -> ScaleGroupStatus:
+    """The status with condition ActionsAccepted: False while the API refuses what was planned, and absent before ever."""
+    known = any(one.type == "ActionsAccepted" for one in status.conditions)
+    if not refused and not known:
+        return status
+    reason, words = ("Refused", refused) if refused else ("Accepted", "the API takes what is planned")
+    generation = group.metadata.generation
+    conditions = set_condition(
+        status.conditions, "ActionsAccepted", status_of(not refused), reason, words, generation=generation, now=now
+    )
+    return status.model_copy(update={"conditions": conditions})

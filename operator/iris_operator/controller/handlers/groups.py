@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import dataclass
 from functools import singledispatchmethod
 from itertools import groupby
 
@@ -15,6 +16,7 @@ from iris_operator.controller.writer import Writer
 from iris_operator.manifests.group_slice import group_slice
 from iris_operator.plan.actions import CordonSlice, CreateSlice, DeleteSlice, GroupAction, UncordonSlice
 from iris_operator.plan.fleet import GroupPlan
+from iris_operator.plan.group_status import accepted
 from iris_operator.ports.errors import ApiError, ConflictError, NotFoundError
 from iris_operator.ports.kube import SCALE_GROUPS, SLICES
 
@@ -23,6 +25,14 @@ log = logging.getLogger(__name__)
 _CONCURRENT_WRITES = 16
 _CHANGED_SECONDS = 1.0
 _REFUSED_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class _Trouble:
+    """An action that was not carried out: when to try again, and for people why, if it isn't a mere change meanwhile."""
+
+    wait_seconds: float
+    words: str = ""
 
 
 class GroupWork:
@@ -35,22 +45,25 @@ class GroupWork:
 
     async def carry_out(self, plan: GroupPlan) -> float | None:
         """Seconds after which to look again, since not all could be done; None: all is done, and told."""
-        waits: list[float] = []
+        troubles: list[_Trouble] = []
         for _, some in groupby(plan.actions, type):  # kinds in order, each at once
-            waits += [wait for wait in await asyncio.gather(*(self._do(one, plan.group) for one in some)) if wait]
-        if waits:
-            # The status would tell of decisions that were not carried out.
-            return min(waits)
+            troubles += [one for one in await asyncio.gather(*(self._do(one, plan.group) for one in some)) if one]
+        refused = next((one.words for one in troubles if one.words), "")
+        # The planned status would tell of decisions that were not carried out.
+        status = plan.group.status if troubles else plan.status
+        status = accepted(plan.group, status, refused, self._controller.now())
         try:
-            await self._writer.status(SCALE_GROUPS, plan.group, plan.group.status, plan.status)
+            await self._writer.status(SCALE_GROUPS, plan.group, plan.group.status, status)
         except (ConflictError, NotFoundError):
             return _CHANGED_SECONDS
+        if troubles:
+            return min(one.wait_seconds for one in troubles)
         for note in plan.notes:
             await self._writer.event(SCALE_GROUPS, plan.group, note)
         return None
 
-    async def _do(self, action: GroupAction, group: ScaleGroup) -> float:
-        """0, or after how many seconds to try again."""
+    async def _do(self, action: GroupAction, group: ScaleGroup) -> _Trouble | None:
+        """None when it is done."""
         name = action.name if isinstance(action, CreateSlice) else action.slice.metadata.name
         log.info("group %s: %s %s: %s", group.key, type(action).__name__, name, action.reason)
         async with self._slots:
@@ -58,11 +71,15 @@ class GroupWork:
                 await self._act(action, group)
             except (ConflictError, NotFoundError) as error:
                 log.info("group %s: slice %s changed meanwhile: %s", group.key, name, error.message)
-                return _CHANGED_SECONDS
+                return _Trouble(_CHANGED_SECONDS)
             except ApiError as error:  # one group's trouble must not hold up the others
                 log.warning("group %s: %s %s: %s", group.key, type(action).__name__, name, error)
-                return _REFUSED_SECONDS
-        return 0.0
+                verb = type(action).__name__.removesuffix("Slice").lower()
+                # A new slice has another name at each try: words that change would be a write each.
+                what = "a slice" if isinstance(action, CreateSlice) else f"slice {name}"
+                said = (error.message or str(error)).replace(name, "NAME" if what == "a slice" else name)
+                return _Trouble(_REFUSED_SECONDS, f"the API refuses to {verb} {what}: {said}")
+        return None
 
     @singledispatchmethod
     async def _act(self, action: GroupAction, group: ScaleGroup) -> None:

@@ -11,6 +11,7 @@ from iris_operator.controller.handlers.placement import PlacementReconciler
 from iris_operator.controller.memo import Controller
 from iris_operator.controller.routing import PLACE
 from iris_operator.controller.workqueue import Key
+from iris_operator.ports.errors import ForbiddenError
 from iris_operator.ports.kube import EVENTS, IRIS_CLUSTERS, SCALE_GROUPS, SLICES, TASKS
 from tests.builders import NAMESPACE, NOW, Builder, at, cluster, group, task
 from tests.unit.iris_operator.plan.fleets import idle, retiring
@@ -183,3 +184,26 @@ async def test_it_is_not_called_back_for_the_minimum_either(world: World) -> Non
     await world.passes()
     (name,) = await world.names()
     assert name != "a"
+
+
+async def test_a_refusal_shows_in_the_group_until_it_is_over(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refuse(_: Any, body: Any, *__: Any) -> dict[str, Any]:
+        raise ForbiddenError(403, "Forbidden", f"{body['metadata'].get('name')} is forbidden: exceeded quota")
+
+    await world.start(minSlices=1)
+    with monkeypatch.context() as refusing:
+        refusing.setattr(world.api, "create", refuse)
+        await world.passes()
+        before = world.wrote(("patch", "scalegroups/status"))
+        await world.passes()
+        assert world.wrote(("patch", "scalegroups/status")) == before, "words that change at each try"
+    said = (await world.api.get(SCALE_GROUPS, "g", NAMESPACE))["status"]
+    (condition,) = [one for one in said["conditions"] if one["type"] == "ActionsAccepted"]
+    assert (condition["status"], condition["reason"]) == ("False", "Refused")
+    assert condition["message"] == "the API refuses to create a slice: NAME is forbidden: exceeded quota"
+    assert "decisions" not in said, "nothing was made"
+    await world.passes()
+    said = (await world.api.get(SCALE_GROUPS, "g", NAMESPACE))["status"]
+    (condition,) = [one for one in said["conditions"] if one["type"] == "ActionsAccepted"]
+    assert condition["status"] == "True"
+    assert [one["action"] for one in said["decisions"]] == ["ScaleUp"]
