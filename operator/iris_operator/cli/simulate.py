@@ -54,7 +54,7 @@ class SpanType(click.ParamType[float]):
 @click.option(
     "--resolution",
     type=SpanType(),
-    help="What happens within so long is looked at together. Default: a 3000th of the trace, 1s to 30s; the operator: 1s.",
+    help="What happens within so long is looked at together. Default: 1s, up to 60s for long traces of many Tasks.",
 )
 @click.option(
     "--decisions", type=click.IntRange(min=0), default=10, show_default=True, help="Show the last so many decisions."

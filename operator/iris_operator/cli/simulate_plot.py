@@ -47,7 +47,7 @@ def save_plot(result: Result, path: Path, title: str) -> None:
     tasks.set_xlabel("hours")
     tasks.legend(loc="upper right", frameon=False, ncols=2)
     for axes in (nodes, tasks):
-        axes.set_ylim(bottom=0)
+        axes.set_ylim(bottom=0, top=axes.get_ylim()[1] * 1.15)  # room for the legend
         axes.margins(x=0)
         axes.spines[["top", "right"]].set_visible(False)
     metadata = {"Date": None} if path.suffix == ".svg" else {}

@@ -51,8 +51,13 @@ class PlacementView:
     tasks: tuple[Task, ...]
 
 
-def plan_placement(view: PlacementView, now: datetime, ledger: Ledger | None = None) -> PlacementPlan:
-    """Place every Task of the namespace that waits. `ledger`: that of the namespace's last pass makes it fast."""
+def plan_placement(
+    view: PlacementView, now: datetime, ledger: Ledger | None = None, *, explain: bool = True
+) -> PlacementPlan:
+    """Place every Task of the namespace that waits. `ledger`: that of the namespace's last pass makes it fast.
+
+    Without `explain` nothing is said of what could not be bound: for passes that only bind.
+    """
     ledger = ledger or Ledger()
     ledger.sync(view.namespace, view.clusters, view.slices, view.tasks)
     waiting = ledger.waiting()
@@ -71,7 +76,7 @@ def plan_placement(view: PlacementView, now: datetime, ledger: Ledger | None = N
         left.append(one)
         if isinstance(one.shape, Shape):
             full.add(one.shape)
-    return PlacementPlan(tuple(bindings), _explain(left, Explainer(index, view.slices)))
+    return PlacementPlan(tuple(bindings), _explain(left, Explainer(index, view.slices)) if explain else ())
 
 
 def free_by_slot(view: PlacementView) -> list[Slot]:

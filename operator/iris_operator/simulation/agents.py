@@ -53,6 +53,8 @@ class Agents:
     _tasks: dict[str, dict[str, Task]] = field(default_factory=dict)  # Pod uid -> Task uid -> Task
     _live: dict[str, dict[str, Run]] = field(default_factory=dict)  # Pod uid -> Task uid -> Run, until it is told
 
+    _pods_on: dict[str, dict[str, None]] = field(default_factory=dict)  # node -> UIDs of Pods that started there
+
     def __post_init__(self) -> None:
         self.store.watch(self._told)
         self.machines.listeners.append(self._changed)
@@ -60,6 +62,7 @@ class Agents:
     def started(self, pod: Pod) -> None:
         """The Pod's agent is up."""
         self._live.setdefault(pod.metadata.uid, {})
+        self._pods_on.setdefault(pod.spec.node_name, {})[pod.metadata.uid] = None
         for task in list(self._tasks.get(pod.metadata.uid, {}).values()):
             self._look(task)
 
@@ -178,14 +181,14 @@ class Agents:
             return
 
     def _changed(self, machine: Machine) -> None:
-        for pod_uid, runs in list(self._live.items()):
-            for run in [one for one in runs.values() if one.node == machine.name]:
+        for pod_uid in tuple(self._pods_on.get(machine.name, ())):
+            for run in list(self._live.get(pod_uid, {}).values()):
                 self._settle(pod_uid, run, machine)
-        if machine.alive:
-            for tasks in list(self._tasks.values()):
-                for task in list(tasks.values()):
-                    if task.spec.binding is not None and task.spec.binding.node_name == machine.name:
-                        self._look(task)
+            if machine.alive:
+                for task in list(self._tasks.get(pod_uid, {}).values()):
+                    self._look(task)
+        if machine.released is not None:
+            self._pods_on.pop(machine.name, None)
 
     def _settle(self, pod_uid: str, run: Run, machine: Machine) -> None:
         """A run on a machine that died, vanished from sight or came back."""

@@ -32,10 +32,11 @@ class FleetWork:
     def __call__(self, operator: Operator, name: str) -> None:
         """Bind what fits; when it is time, let the groups grow and shrink, and say why the rest waits."""
         now = operator.now
-        placement = plan_placement(operator.memory.placement_view(name), now, operator.ledger)
+        early = operator.fleet_due - operator.agenda.seconds
+        view = operator.memory.placement_view(name)
+        placement = plan_placement(view, now, operator.ledger, explain=early <= 0)
         for binding in placement.bindings:
             _bind(binding, operator)
-        early = operator.fleet_due - operator.agenda.seconds
         if early > 0:
             operator.add(Key(PLACE, name), early)
             return

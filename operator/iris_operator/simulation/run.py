@@ -17,9 +17,9 @@ _FOREVER = 10**9
 _STRIDE_SECONDS = 600.0
 # Nothing started or ended for so long, and nothing more comes: what is left waits for ever.
 _PATIENCE_SECONDS = 86400.0
-# A pass costs the same however much time it stands for: so many are enough to see minutes.
-_PASSES = 3000
-_COARSEST = 30.0
+# A pass costs by the Tasks there are: a day of 10,000 is looked at every minute or so, one of 1,000 every six seconds.
+_SECONDS_TIMES_TASKS = 1.5e7
+_COARSEST = 60.0
 _EVALUATION_SECONDS = 10.0  # the operator's own, evaluationIntervalSeconds
 
 Progress = Callable[[float, int, int], None]
@@ -28,7 +28,7 @@ Progress = Callable[[float, int, int], None]
 
 @dataclass(frozen=True)
 class Options:
-    """`resolution`: what happens within so many seconds is looked at together; None: as the trace's length bears it.
+    """`resolution`: what happens within so many seconds is looked at together; None: as its length and its Tasks bear it.
 
     `tail`: seconds to go on after the last Task's end.
     """
@@ -42,7 +42,7 @@ class Options:
 def simulate(trace: Trace, fleet: Fleet, options: Options, progress: Progress = lambda *_: None) -> Result:
     """The same trace, fleet and options give the same result."""
     last = trace.submissions[-1].at if trace.submissions else 0.0
-    fine = options.resolution if options.resolution is not None else min(_COARSEST, max(1.0, last / _PASSES))
+    fine = options.resolution if options.resolution is not None else _fine(last, len(trace.submissions))
     pace = Pace(
         pass_seconds=fine,
         fleet_seconds=max(_EVALUATION_SECONDS, 2 * fine),
@@ -61,6 +61,10 @@ def simulate(trace: Trace, fleet: Fleet, options: Options, progress: Progress = 
         world.agenda.run_until(world.agenda.seconds + _STRIDE_SECONDS)
         progress(world.agenda.seconds, len(recorder.lives) - recorder.unfinished, len(trace.submissions))
     return conclude(recorder, fleet.groups)
+
+
+def _fine(seconds: float, tasks: int) -> float:
+    return min(_COARSEST, max(1.0, seconds * tasks / _SECONDS_TIMES_TASKS))
 
 
 def _submission(world: World, one: Submission) -> Callable[[], None]:
