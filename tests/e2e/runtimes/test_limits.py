@@ -68,7 +68,7 @@ async def test_processes_are_limited(runtime: ContainerdRuntime, make_spec: Spec
 
 
 async def test_shared_memory_has_its_size(runtime: ContainerdRuntime, make_spec: SpecMaker) -> None:
-    script = "df -k /dev/shm | tail -1; head -c 9000000 /dev/zero >/dev/shm/x || echo full"
+    script = "exec 2>/dev/null; df -k /dev/shm | tail -1; head -c 9000000 /dev/zero >/dev/shm/x || echo full"
     lines = await said(runtime, make_spec, "shm", script, shm_size_bytes=8 * MIB)
     assert lines[0].split()[1] == "8192"
     assert lines[-1] == "full"
@@ -77,7 +77,8 @@ async def test_shared_memory_has_its_size(runtime: ContainerdRuntime, make_spec:
 async def test_mounts_and_tmpfs(runtime: ContainerdRuntime, make_spec: SpecMaker, tmp_path: Path) -> None:
     for name in ("rw", "ro"):
         (tmp_path / name).mkdir()
-    script = "echo x >/mnt/rw/file; echo x >/mnt/ro/file || echo refused; df -k /mnt/rw/ram | tail -1; stat -c %a /mnt/rw/ram"
+    told = ["echo x >/mnt/ro/file || echo refused", "df -k /mnt/rw/ram | tail -1", "stat -c %a /mnt/rw/ram"]
+    script = "; ".join(["exec 2>/dev/null", "echo x >/mnt/rw/file", *told])
     lines = await said(
         runtime, make_spec, "mounts", script,
         # the deeper is named first: it must still be mounted last
