@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -101,7 +102,7 @@ def simulate_command(
     if plot is not None and plot.suffix not in FORMATS:
         raise click.BadParameter(f"{plot.name} ends in neither {' nor '.join(FORMATS)}", param_hint="--plot")
     work, fleet = _read(trace, fleets)
-    with _progress() as told:
+    with _no_collection(), _progress() as told:
         result = simulate(work, fleet, Options(seed=seed, resolution=resolution, tail=tail, until=until), told)
     if plot is not None:
         save_plot(result, plot, f"{trace.name} on {', '.join(one.metadata.name for one in fleet.groups)}")
@@ -125,6 +126,16 @@ def _read(trace: Path, fleets: tuple[Path, ...]) -> tuple[Trace, Fleet]:
         return work, parse_fleet([path.read_text() for path in fleets])
     except (TraceError, UnicodeDecodeError) as error:
         raise click.ClickException(f"{', '.join(str(path) for path in fleets)}: {error}") from error
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Hundreds of thousands of models without a cycle: looking for one costs a quarter of the time."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 @contextmanager

@@ -46,8 +46,9 @@ def route(
 
 
 def _slice(found: Slice, before: Resource | None, after: Resource | None, pace: Pace) -> Iterator[Routed]:
-    yield SLICE, found.key, 0
     counted = isinstance(before, Slice) and after is not None and _room(before) == _room(found)
+    if not counted or not pace.fleet_seconds:  # our own count of Tasks needs no second look
+        yield SLICE, found.key, 0
     yield PLACE, found.metadata.namespace, pace.fleet_seconds if counted else 0
     if after is None and found.status.node_pool_name:
         yield ORPHANS, "", 1.0
