@@ -11,6 +11,7 @@ _HERE = Path(__file__).parent
 _APART = {"test_capacity.py": "product-capacity", "test_kill_points.py": "product-capacity"}
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """One group per folder below cluster/ and e2e/; all others go one by one."""
     for item in items:
