@@ -15,7 +15,7 @@ from iris_operator.api.scalegroup import ScaleGroup
 from iris_operator.api.slice import Availability, Slice
 from iris_operator.api.task import Task
 from iris_operator.ports.errors import ApiError
-from iris_operator.simulation.process import Pace
+from iris_operator.simulation.pace import Pace
 from iris_operator.simulation.world import NAMESPACE, World
 from tests.properties.scenario import Fault, GroupShape, Job, Scenario, good_vendor
 

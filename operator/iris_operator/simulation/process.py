@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -16,6 +15,7 @@ from iris_operator.plan.ledger import Ledger
 from iris_operator.ports.errors import ApiError, NotFoundError
 from iris_operator.simulation.agenda import Agenda
 from iris_operator.simulation.memory import WATCHED, Memory
+from iris_operator.simulation.pace import Pace
 from iris_operator.simulation.routing import route
 from iris_operator.simulation.store import Store
 from iris_operator.simulation.turns import Turns
@@ -41,22 +41,6 @@ class Reconcile(Protocol):
     def __call__(self, operator: Operator, name: str) -> None:
         """Do it once."""
         ...
-
-
-@dataclass(frozen=True)
-class Pace:
-    """How soon the operator looks, in seconds.
-
-    `pass_seconds` are between two passes, `fleet_seconds` between two that also look at the groups (0: all do, as the
-    operator's do). No `watch_delay`: news come at once. `lease_ahead_seconds`: see Kubelets.freshen.
-    """
-
-    pass_seconds: float = 1.0
-    fleet_seconds: float = 0.0
-    counts_seconds: float = 1.0
-    resync_seconds: float = 300.0
-    lease_ahead_seconds: float = 0.0
-    watch_delay: Callable[[], float] | None = None
 
 
 class Operator:

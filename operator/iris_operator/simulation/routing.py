@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from iris_operator.api.base import Resource
 from iris_operator.api.cluster import IrisCluster
@@ -15,9 +14,7 @@ from iris_operator.api.slice import Slice
 from iris_operator.api.task import Task
 from iris_operator.plan.node_pool_state import is_ours
 from iris_operator.simulation.memory import Memory
-
-if TYPE_CHECKING:
-    from iris_operator.simulation.process import Pace
+from iris_operator.simulation.pace import Pace
 
 SLICE, TASK, PLACE, WORKER, ORPHANS = "slice", "task", "place", "worker", "orphans"
 

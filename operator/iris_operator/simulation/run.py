@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from iris_operator.simulation.agenda import EPOCH
 from iris_operator.simulation.fleet_file import Fleet
-from iris_operator.simulation.process import Pace
+from iris_operator.simulation.pace import Pace
 from iris_operator.simulation.recorder import Recorder
 from iris_operator.simulation.result import Result, conclude
 from iris_operator.simulation.workload import Submission, Trace

@@ -22,7 +22,8 @@ from iris_operator.simulation.fleet_work import FleetWork
 from iris_operator.simulation.kubelets import Kubelets
 from iris_operator.simulation.machines import Machine, Machines
 from iris_operator.simulation.orphan_work import orphan_work
-from iris_operator.simulation.process import Crash, Key, Operator, Pace, Reconcile
+from iris_operator.simulation.pace import Pace
+from iris_operator.simulation.process import Crash, Key, Operator, Reconcile
 from iris_operator.simulation.routing import ORPHANS, PLACE, SLICE, TASK, WORKER
 from iris_operator.simulation.slice_actions import SliceActions
 from iris_operator.simulation.slice_work import SliceWork
