@@ -41,6 +41,15 @@ async def wait_gone(pools: Pools) -> None:
     await eventually(gone)
 
 
+async def wait_event(pools: Pools, reason: str, times: int = 1) -> None:
+    """Events are posted after the status that they are about."""
+
+    async def told() -> bool:
+        return (await pools.events()).count(reason) >= times
+
+    await eventually(told)
+
+
 async def node_names(kube: KubeClient) -> set[str]:
     return {item["metadata"]["name"] for item in (await kube.request("GET", NODES))["items"]}
 
@@ -66,6 +75,7 @@ async def test_from_creation_to_target(kube: KubeClient, host: FakeHost, pools: 
             assert node["metadata"]["labels"]["iris-managed"] == "true"
             assert node["metadata"]["labels"]["node.kubernetes.io/instance-type"] == H100
             assert taint in node["spec"]["taints"]
+        await wait_event(pools, "CWNodeRegistered", 2)
         events = await pools.events()
         assert sorted(events) == ["CWNodeAssigned"] * 2 + ["CWNodePoolScaledUp"] + ["CWNodeRegistered"] * 2
 
@@ -132,16 +142,17 @@ async def test_limits_and_their_end(
         await pools.create(targetNodes=3)
         await wait_counts(pools, *counts)
         await wait_reason(pools, kind, reason)
-        assert (await pools.events()).count(event) == 1
+        await wait_event(pools, event)
         await pools.settings(**FAST)
         await wait_counts(pools, 3, 0, 0)
+        assert (await pools.events()).count(event) == 1
 
 
 async def test_an_unknown_type_is_invalid_and_can_be_deleted(kube: KubeClient, host: FakeHost, pools: Pools) -> None:
     async with simulation(kube, host):
         await pools.create(instanceType="gd-9xnothing")
         await wait_reason(pools, "Validated", "Invalid")
-        assert "CWInvalidNodePool" in await pools.events()
+        await wait_event(pools, "CWInvalidNodePool")
         await pools.delete()
         await wait_gone(pools)
     assert host.calls == []
