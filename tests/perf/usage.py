@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -95,12 +95,21 @@ def own_writes(text: str, who: str) -> Counter[str]:
 
 def server_writes(text: str) -> Counter[str]:
     """The API server's own count: everybody's, and those it refused too."""
+    return _server_requests(text, _WRITES, _COUNTED)
+
+
+def server_reads(text: str, resources: Container[str]) -> Counter[str]:
+    """The same of reads; watches are not among them."""
+    return _server_requests(text, ("GET", "LIST"), resources)
+
+
+def _server_requests(text: str, verbs: Container[str], resources: Container[str]) -> Counter[str]:
     found: Counter[str] = Counter()
     for name, labels, value in _SAMPLE.findall(text):
         if name != "apiserver_request_total":
             continue
         values = dict(_LABEL.findall(labels))
-        if values["verb"] in _WRITES and values["resource"] in _COUNTED:
+        if values["verb"] in verbs and values["resource"] in resources:
             resource = "/".join(part for part in (values["resource"], values.get("subresource", "")) if part)
             found[f"API server: {values['verb'].lower()} {resource}"] += int(float(value))
     return found
