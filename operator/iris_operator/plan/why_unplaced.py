@@ -14,6 +14,7 @@ from iris_operator.plan.text import amounts_text, count, names_text
 
 _SHOWN = 8
 _LARGER = ": ask for less, or add a larger slice"
+_NONE = ": apply a Slice or a ScaleGroup"
 
 Why = tuple[str, str, str]
 """Reason, facts, advice (may be empty)."""
@@ -56,7 +57,8 @@ class Explainer:
         within += f" in group {shape.scale_group_name}" if shape.scale_group_name else ""
         room = self._room(scope_of(shape))
         if not room.nodes:
-            return "NoSliceReady", f"{needs}; no slice{within} is Ready: {self._slices_text()}", ""
+            none = "" if self._slices else _NONE
+            return "NoSliceReady", f"{needs}; no slice{within} is Ready: {self._slices_text()}", none
         largest = {name: max(kind.get(name, 0) for kind in room.kinds) for name in wanted}
         over = shortage(wanted, largest)
         if over:
@@ -96,7 +98,7 @@ def _free_text(wanted: Amounts, room: _Room) -> str:
 
 def _slices_text(slices: Sequence[Slice]) -> str:
     if not slices:
-        return "there is none: apply a Slice or a ScaleGroup"
+        return "there is none"
     phases: dict[str, list[str]] = {}
     for one in slices:
         phase = str(one.status.phase or SlicePhase.PENDING)

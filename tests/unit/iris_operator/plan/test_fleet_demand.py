@@ -144,7 +144,7 @@ def _words(groups: Sequence[Builder[ScaleGroup]], slices: Sequence[SliceBuilder]
 
 
 _NEEDS = "needs cpu 1, memory 1Gi, nvidia.com/gpu 8; "
-_NONE = "no slice is Ready: there is none: apply a Slice or a ScaleGroup; "
+_NONE = "no slice is Ready: there is none; "
 _BOOTS = {"recentBoots": [{"sliceName": "x", "seconds": 1020}, {"sliceName": "y", "seconds": 1320}]}
 WORDS: dict[str, tuple[list[Builder[ScaleGroup]], list[SliceBuilder], str]] = {
     "boots": ([_h100()], [], _NONE + "group h100 is booting 1 slice for it: bare metal usually takes 20 to 30 min"),
@@ -159,7 +159,7 @@ WORDS: dict[str, tuple[list[Builder[ScaleGroup]], list[SliceBuilder], str]] = {
         "no slice is Ready: 1 Failed (f); group h100 is blocked until 12:01:01 UTC: OverQuota: a launch failed; slice f: "
         "said CoreWeave; would fit no other group"),
     "fits nothing": (
-        [_cpu()], [], "no slice is Ready: there is none: apply a Slice or a ScaleGroup; fits no group "
+        [_cpu()], [], "no slice is Ready: there is none; fits no group "
         "(cpu: nodes have at most 0 nvidia.com/gpu): ask for less, or add a larger group"),
 }  # fmt: skip
 
