@@ -28,6 +28,9 @@ def eventually(what: str, check: Callable[[], bool], seconds: float = 30) -> flo
     return time.monotonic() - began
 
 
+_POD_SECONDS = 90  # it takes one or two; other clusters may be starting on this machine
+
+
 def busybox_pod(name: str, node: str, script: str, **spec: Any) -> dict[str, Any]:
     """A Pod on that node running a busybox shell script; the image is what every node has anyway."""
     container = {
@@ -51,10 +54,15 @@ def busybox_pod(name: str, node: str, script: str, **spec: Any) -> dict[str, Any
 
 
 def run_pod(cluster: Cluster, pod: Mapping[str, Any]) -> None:
-    """Create the Pod and wait until it is ready."""
+    """Create the Pod and wait until it is ready. Fails with its status and its Events."""
     cluster.api.call("POST", PODS, pod)
     name = pod["metadata"]["name"]
-    eventually(f"Pod {name} ready", lambda: condition(cluster, f"{PODS}/{name}", "Ready") == "True")
+    try:
+        eventually(f"Pod {name} ready", lambda: condition(cluster, f"{PODS}/{name}", "Ready") == "True", _POD_SECONDS)
+    except AssertionError as error:
+        seen = kubectl(cluster, "describe", "pod", name)
+        kubectl(cluster, "delete", "pod", name, "--force")  # the next test's has the same name
+        raise AssertionError(f"{error}\n{seen}") from None
 
 
 def condition(cluster: Cluster, path: str, kind: str) -> str:
