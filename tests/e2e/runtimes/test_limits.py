@@ -34,7 +34,13 @@ async def said(runtime: ContainerdRuntime, make_spec: SpecMaker, name: str, scri
     spec = make_spec(name, ["sh", "-c", script], **more)
     await runtime.start(spec)
     await ended(runtime, spec.id)
-    return spec.log_path.read_text().splitlines()
+    return (await whole_log(runtime, spec)).splitlines()
+
+
+async def whole_log(runtime: ContainerdRuntime, spec: SandboxSpec) -> str:
+    """The shim copies on for a moment after the command's exit; what it still holds is written when the sandbox goes."""
+    await runtime.remove(spec.id)
+    return spec.log_path.read_text()
 
 
 def knob(containerd: PrivateContainerd, sandbox_id: str, first: str, second: str) -> str:
