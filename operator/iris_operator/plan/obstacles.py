@@ -22,6 +22,14 @@ class Obstacle:
     failure: FailureKind | None = None
 
 
+class Held(Exception):
+    """An action that can't be done now. Tried again after `wait_seconds`, or with backoff when there is an `error`."""
+
+    def __init__(self, obstacle: Obstacle, *, wait_seconds: float = 0.0, error: ApiError | None = None) -> None:
+        super().__init__(obstacle.message)
+        self.obstacle, self.wait_seconds, self.error = obstacle, wait_seconds, error
+
+
 def rate_limited(launches_per_minute: int) -> Obstacle:
     """Its turn has not come: no failure, and the message does not change while it waits."""
     bound = f"{count(launches_per_minute, 'NodePool')} a minute (autoscaler.launchesPerMinute)"

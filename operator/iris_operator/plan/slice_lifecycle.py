@@ -12,7 +12,7 @@ from iris_operator.api.slice import SlicePhase
 from iris_operator.plan.actions import AddFinalizer, ApplyNodePool, DeleteSlice, SliceAction
 from iris_operator.plan.node_pool_state import is_ours, pool_state
 from iris_operator.plan.settings import NoCluster
-from iris_operator.plan.slice_deletion import plan_failed
+from iris_operator.plan.slice_deletion import plan_deletion, plan_failed
 from iris_operator.plan.slice_drain import drain
 from iris_operator.plan.slice_judge import Facts, judge
 from iris_operator.plan.slice_nodes import report_nodes, stray_workers
@@ -21,6 +21,11 @@ from iris_operator.plan.slice_plan import SlicePlan, Verdict, finish
 from iris_operator.plan.snapshot import SliceView
 from iris_operator.plan.text import clock, count
 from iris_operator.plan.worker_health import lease_expires_in
+
+
+def plan_slice(view: SliceView, now: datetime) -> SlicePlan:
+    """The plan of a Slice, whether or not it is being deleted."""
+    return plan_deletion(view, now) if view.slice.deleting else plan_live_slice(view, now)
 
 
 def plan_live_slice(view: SliceView, now: datetime) -> SlicePlan:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from iris_operator.api.slice import FailureKind, SlicePhase, SliceStatus
-from iris_operator.plan.actions import DeleteSlice, Note, SliceAction
+from iris_operator.api.slice import FailureKind, Slice, SlicePhase, SliceStatus
+from iris_operator.plan.actions import DeleteSlice, Note, RemoveFinalizer, SliceAction
 from iris_operator.plan.conditions import set_condition, status_of
 from iris_operator.plan.snapshot import SliceView
 
@@ -75,3 +75,12 @@ def finish(
     notes = (Note("Warning" if bad else "Normal", str(verdict.phase), words),) if changed else ()
     recheck = max(1.0, (verdict.look_at - now).total_seconds()) if verdict.look_at else None
     return SlicePlan(() if failed else actions, status, notes, recheck)
+
+
+def lets_go(owner: Slice, plan: SlicePlan) -> bool:
+    """Whether the plan takes for granted that nothing bills any more."""
+    if any(isinstance(action, RemoveFinalizer) for action in plan.actions):
+        return True
+    return plan.status.phase is SlicePhase.FAILED and bool(
+        owner.status.node_pool_name and not plan.status.node_pool_name
+    )

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from iris_operator.api.base import Model, Resource
+from iris_operator.plan.launch_rate import LaunchRate
 from iris_operator.plan.ledger import Ledger
 from iris_operator.ports.errors import ApiError, NotFoundError
 from iris_operator.simulation.agenda import Agenda
@@ -18,7 +19,6 @@ from iris_operator.simulation.memory import WATCHED, Memory
 from iris_operator.simulation.pace import Pace
 from iris_operator.simulation.routing import route
 from iris_operator.simulation.store import Store
-from iris_operator.simulation.turns import Turns
 
 R = TypeVar("R", bound=Resource)
 _BACKOFF_SECONDS = (0.1, 30.0)
@@ -50,7 +50,7 @@ class Operator:
         self.store, self.agenda, self.pace = store, agenda, pace
         self.memory = Memory()
         self.ledger = Ledger()
-        self.turns = Turns()
+        self.launches = LaunchRate(lambda: agenda.seconds)
         self.fleet_due = 0.0
         self.alive = True
         self.clock_error = 0.0

@@ -24,21 +24,13 @@ from iris_operator.plan.actions import (
     StopTask,
 )
 from iris_operator.plan.node_pool_state import is_ours
-from iris_operator.plan.obstacles import Obstacle, deletion_refused, launch_refused, rate_limited
+from iris_operator.plan.obstacles import Held, deletion_refused, launch_refused, rate_limited
 from iris_operator.plan.settings import NoCluster
 from iris_operator.plan.worker_size import worker_size
 from iris_operator.ports.errors import ApiError, ConflictError, NotFoundError
 from iris_operator.simulation.process import Operator
 
 Labels = Callable[[str, dict[str, str]], None]
-
-
-class Held(Exception):
-    """An action that can't be done now. Tried again after `wait_seconds`, or with backoff when there is an `error`."""
-
-    def __init__(self, obstacle: Obstacle, *, wait_seconds: float = 0.0, error: ApiError | None = None) -> None:
-        super().__init__(obstacle.message)
-        self.obstacle, self.wait_seconds, self.error = obstacle, wait_seconds, error
 
 
 class SliceActions:
@@ -142,8 +134,8 @@ def _await_turn(operator: Operator, owner: Slice) -> None:
     since = operator.now - timedelta(seconds=60)
     lately = sum(
         one.metadata.creation_timestamp is not None and one.metadata.creation_timestamp > since
-        for one in (operator.memory.all(NodePool).values() if operator.turns.fresh else ())
+        for one in (operator.memory.all(NodePool).values() if operator.launches.fresh else ())
     )
-    wait = operator.turns.wait(owner.metadata.uid, operator.agenda.seconds, per_minute, lately)
+    wait = operator.launches.take(owner.metadata.uid, per_minute, lately)
     if wait > 0:
         raise Held(rate_limited(per_minute), wait_seconds=wait)

@@ -11,14 +11,14 @@ from iris_operator.api.nodepool import NodePool
 from iris_operator.api.scalegroup import ScaleGroup
 from iris_operator.api.slice import Slice, SlicePhase
 from iris_operator.plan.actions import DeleteSlice, RemoveFinalizer
+from iris_operator.plan.obstacles import Held
 from iris_operator.plan.settings import NoCluster
-from iris_operator.plan.slice_deletion import plan_deletion
-from iris_operator.plan.slice_lifecycle import plan_live_slice
-from iris_operator.plan.slice_plan import SlicePlan
+from iris_operator.plan.slice_lifecycle import plan_slice
+from iris_operator.plan.slice_plan import SlicePlan, lets_go
 from iris_operator.plan.snapshot import SliceView
 from iris_operator.simulation.process import Key, Operator
 from iris_operator.simulation.routing import SLICE
-from iris_operator.simulation.slice_actions import Held, SliceActions, nothing_left
+from iris_operator.simulation.slice_actions import SliceActions, nothing_left
 
 Freshen = Callable[[Lease, float], Lease]
 
@@ -35,8 +35,8 @@ class SliceWork:
         if owner is None:
             return
         view = self.view(operator, owner)
-        plan = _plan(view, operator)
-        if _lets_go(owner, plan) and not nothing_left(operator, owner):
+        plan = plan_slice(view, operator.now)
+        if lets_go(owner, plan) and not nothing_left(operator, owner):
             operator.add(Key(SLICE, name), 1.0)
             return
         held = self._act(plan, owner, operator)
@@ -45,7 +45,7 @@ class SliceWork:
         if plan.actions:
             fresh = self.view(operator, operator.memory.get(Slice, name) or owner)
             if held is not None:
-                plan = _plan(replace(fresh, obstacle=held.obstacle), operator)
+                plan = plan_slice(replace(fresh, obstacle=held.obstacle), operator.now)
             elif fresh.node_pool is not view.node_pool or fresh.pods.keys() != view.pods.keys():
                 return  # the next pass, queued by now, has a better word to write
         operator.status(operator.memory.get(Slice, name) or owner, owner.status, plan.status)
@@ -83,16 +83,3 @@ class SliceWork:
             except Held as held:
                 return held
         return None
-
-
-def _plan(view: SliceView, operator: Operator) -> SlicePlan:
-    return plan_deletion(view, operator.now) if view.slice.deleting else plan_live_slice(view, operator.now)
-
-
-def _lets_go(owner: Slice, plan: SlicePlan) -> bool:
-    """Whether the plan takes for granted that nothing bills any more."""
-    if any(isinstance(action, RemoveFinalizer) for action in plan.actions):
-        return True
-    return plan.status.phase is SlicePhase.FAILED and bool(
-        owner.status.node_pool_name and not plan.status.node_pool_name
-    )

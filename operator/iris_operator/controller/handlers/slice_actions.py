@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from datetime import timedelta
 from functools import singledispatchmethod
 
@@ -10,7 +11,6 @@ from iris_operator.api.core import Pod
 from iris_operator.api.names import FINALIZER_SLICE, slice_id
 from iris_operator.api.nodepool import NodePool
 from iris_operator.api.slice import Slice
-from iris_operator.controller.launch_rate import LaunchRate
 from iris_operator.controller.memo import Controller
 from iris_operator.controller.writer import Writer
 from iris_operator.manifests.nodepool import node_pool
@@ -26,22 +26,15 @@ from iris_operator.plan.actions import (
     SliceAction,
     StopTask,
 )
+from iris_operator.plan.launch_rate import LaunchRate
 from iris_operator.plan.node_pool_state import is_ours
-from iris_operator.plan.obstacles import Obstacle, deletion_refused, launch_refused, rate_limited
+from iris_operator.plan.obstacles import Held, deletion_refused, launch_refused, rate_limited
 from iris_operator.plan.settings import NoCluster
 from iris_operator.plan.worker_size import worker_size
 from iris_operator.ports.errors import ApiError, ConflictError, NotFoundError
 from iris_operator.ports.kube import NODEPOOLS, PODS, SLICES, TASKS
 
 log = logging.getLogger(__name__)
-
-
-class Held(Exception):
-    """An action that can't be done now. Tried again after `wait_seconds`, or with backoff when there is an `error`."""
-
-    def __init__(self, obstacle: Obstacle, *, wait_seconds: float = 0.0, error: ApiError | None = None) -> None:
-        super().__init__(obstacle.message)
-        self.obstacle, self.wait_seconds, self.error = obstacle, wait_seconds, error
 
 
 class SliceActions:
@@ -139,9 +132,9 @@ class SliceActions:
         cluster = self._controller.cache.cluster_of(owner.metadata.namespace, owner.spec.cluster_name)
         if isinstance(cluster, NoCluster):
             return
-        rate = self._rates.setdefault(cluster.key, LaunchRate())
+        rate = self._rates.setdefault(cluster.key, LaunchRate(time.monotonic))
         per_minute = cluster.spec.autoscaler.launches_per_minute
-        wait = rate.take(owner.metadata.uid, per_minute, self._launched_lately())
+        wait = rate.take(owner.metadata.uid, per_minute, self._launched_lately() if rate.fresh else 0)
         if wait > 0:
             raise Held(rate_limited(per_minute), wait_seconds=wait)
 

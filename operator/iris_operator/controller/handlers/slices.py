@@ -6,14 +6,14 @@ import logging
 from dataclasses import replace
 
 from iris_operator.api.slice import FailureKind, Slice, SlicePhase
-from iris_operator.controller.handlers.slice_actions import Held, SliceActions, words
+from iris_operator.controller.handlers.slice_actions import SliceActions, words
 from iris_operator.controller.memo import Controller
 from iris_operator.controller.workqueue import Key
 from iris_operator.controller.writer import Writer
 from iris_operator.plan.actions import DeleteSlice, RemoveFinalizer
-from iris_operator.plan.slice_deletion import plan_deletion
-from iris_operator.plan.slice_lifecycle import plan_live_slice
-from iris_operator.plan.slice_plan import SlicePlan
+from iris_operator.plan.obstacles import Held
+from iris_operator.plan.slice_lifecycle import plan_slice
+from iris_operator.plan.slice_plan import SlicePlan, lets_go
 from iris_operator.plan.snapshot import SliceView
 from iris_operator.ports.errors import ApiError
 from iris_operator.ports.kube import EVENTS, SLICES
@@ -38,7 +38,7 @@ class SliceReconciler:
             return
         view = self._controller.cache.slice_view(owner)
         plan = await self._plan_with_events(view)
-        if _lets_go(owner, plan) and not await self._actions.nothing_left(owner):
+        if lets_go(owner, plan) and not await self._actions.nothing_left(owner):
             self._controller.queue.add_after(key, 1.0)  # its NodePool stands; now the cache knows
             return
         held = await self._act(plan, owner)
@@ -54,8 +54,7 @@ class SliceReconciler:
             self._later(key, held)
 
     def _plan(self, view: SliceView) -> SlicePlan:
-        now = self._controller.now()
-        return plan_deletion(view, now) if view.slice.deleting else plan_live_slice(view, now)
+        return plan_slice(view, self._controller.now())
 
     def _view(self, owner: Slice) -> SliceView:
         """As it is now: our own actions may have made it newer."""
@@ -100,12 +99,3 @@ class SliceReconciler:
         if held.error is not None:
             raise held.error  # tried again with backoff, for ever
         self._controller.queue.add_after(key, held.wait_seconds)
-
-
-def _lets_go(owner: Slice, plan: SlicePlan) -> bool:
-    """Whether the plan takes for granted that nothing bills any more."""
-    if any(isinstance(action, RemoveFinalizer) for action in plan.actions):
-        return True
-    return plan.status.phase is SlicePhase.FAILED and bool(
-        owner.status.node_pool_name and not plan.status.node_pool_name
-    )

@@ -6,7 +6,6 @@ could say when its turn comes.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 # A turn that nobody took (its slice is gone) is forgotten after so long.
@@ -14,13 +13,18 @@ _FORGET_SECONDS = 300.0
 
 
 class LaunchRate:
-    """One bucket. Single event loop."""
+    """One bucket. `clock` gives seconds that never go back. Single event loop."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._full_at = clock()  # when the bucket will be full again, turns that are given out counted as taken
+        self._full_at = 0.0  # when the bucket will be full again, turns that are given out counted as taken
         self._per_minute = 0
         self._turns: dict[str, float] = {}
+
+    @property
+    def fresh(self) -> bool:
+        """Whether nobody asked yet: only then `just_launched` is looked at."""
+        return not self._per_minute
 
     def take(self, who: str, per_minute: int, just_launched: int = 0) -> float:
         """0: go. Else the seconds until it is `who`'s turn; ask again then.
