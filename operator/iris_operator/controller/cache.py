@@ -176,12 +176,11 @@ class Cache:
 
     def _index(self, found: Resource) -> None:
         if isinstance(found, Task):
-            ended = found.status.phase is not None and found.status.phase.ended
-            if ended:
+            if found.ended:
                 self._open_tasks[found.metadata.namespace].pop(found.key, None)
             else:
                 self._open_tasks[found.metadata.namespace][found.key] = found
-            self._index_binding(found, ended)
+            self._index_binding(found, found.ended)
         elif isinstance(found, Slice):
             self._slice_of[slice_id(found.metadata.namespace, found.metadata.name)] = found.key
         elif isinstance(found, Node) and LABEL_SLICE_ID in found.metadata.labels:

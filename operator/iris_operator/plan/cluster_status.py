@@ -98,6 +98,6 @@ def _phases(tasks: Iterable[Task]) -> PhaseCounts:
 def _bucket(task: Task) -> str:
     if task.status.phase is TaskPhase.SUCCEEDED:
         return "succeeded"
-    if task.status.phase is not None and task.status.phase.ended:
+    if task.ended:
         return "failed"
     return "pending" if task.spec.binding is None else "running"

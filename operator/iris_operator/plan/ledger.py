@@ -184,7 +184,7 @@ class Ledger:
 
     def _take(self, key: int, task: Task) -> _Bound | None:
         status, binding = task.status, task.spec.binding
-        if status.phase is not None and status.phase.ended:
+        if task.ended:
             return None
         if binding is None:
             if not task.deleting:

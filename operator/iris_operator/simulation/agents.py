@@ -109,9 +109,7 @@ class Agents:
             if run.finished is None and (task.deleting or binding.stop_reason):
                 self._stop(run, "TaskDeleted" if task.deleting else binding.stop_reason)
             return
-        over = (task.status.phase is not None and task.status.phase.ended) or (
-            binding.attempt <= (task.status.ended_attempt or 0)
-        )
+        over = task.ended or (binding.attempt <= (task.status.ended_attempt or 0))
         if task.deleting and FINALIZER_TASK in task.metadata.finalizers:
             self._release(task)
         elif not over and (binding.stop_reason):
@@ -157,7 +155,7 @@ class Agents:
         task = self.store.get(Task, run.key)
         if task is None or task.metadata.uid != run.uid or task.spec.binding is None:
             return
-        if task.spec.binding.attempt != run.attempt or (task.status.phase is not None and task.status.phase.ended):
+        if task.spec.binding.attempt != run.attempt or task.ended:
             return
         now = self.agenda.now
         if not run.cause:

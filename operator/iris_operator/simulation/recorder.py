@@ -123,7 +123,7 @@ class Recorder:
 
     def _task(self, before: Resource | None, found: Task, *, gone: bool) -> None:
         uid = found.metadata.uid
-        ended = gone or (found.status.phase is not None and found.status.phase.ended)
+        ended = gone or found.ended
         if before is None:
             self.lives[uid] = Life(self.world.agenda.seconds, found.spec.placement.scale_group_name)
             self._waiting.add(uid)

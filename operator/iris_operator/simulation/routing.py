@@ -69,7 +69,7 @@ def _pool(pool: NodePool, after: Resource | None, memory: Memory) -> Iterator[Ro
 
 def _task(task: Task, before: Resource | None, pace: Pace) -> Iterator[Routed]:
     namespace = task.metadata.namespace
-    ended = task.status.phase is not None and task.status.phase.ended
+    ended = task.ended
     if isinstance(before, Task) and before.spec.binding is not None:
         yield SLICE, f"{namespace}/{before.spec.binding.slice_name}", pace.counts_seconds
     if task.spec.binding is None:

@@ -76,8 +76,9 @@ class GroupWork:
                 log.warning("group %s: %s %s: %s", group.key, type(action).__name__, name, error)
                 verb = type(action).__name__.removesuffix("Slice").lower()
                 # A new slice has another name at each try: words that change would be a write each.
-                what = "a slice" if isinstance(action, CreateSlice) else f"slice {name}"
-                said = (error.message or str(error)).replace(name, "NAME" if what == "a slice" else name)
+                what, said = f"slice {name}", error.message or str(error)
+                if isinstance(action, CreateSlice):
+                    what, said = "a slice", said.replace(name, "NAME")
                 return _Trouble(_REFUSED_SECONDS, f"the API refuses to {verb} {what}: {said}")
         return None
 
