@@ -35,9 +35,7 @@ def kubeconfig(connection: Connection, tmp_path_factory: pytest.TempPathFactory)
     """Its administrator's kubeconfig; the CRDs of crds/ and the vendor's NodePool are Established."""
     path = tmp_path_factory.mktemp("kubeconfig") / "kubeconfig"
     path.write_text(json.dumps(kubeconfig_of(connection)))
-    vendor = resources.files("iris_devcluster.coreweave") / "data" / "nodepool_crd.yaml"
-    kubectl(path, "apply", "--server-side", "-f", str(ROOT / "crds"), "-f", str(vendor))
-    kubectl(path, "wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+    install_crds(path)
     return path
 
 
@@ -82,6 +80,13 @@ async def _remove_all(api: KubeClient, kind: Kind, namespace: str | None) -> Non
             await api.delete(kind, name, namespace, grace_seconds=0)
         except NotFoundError:
             continue
+
+
+def install_crds(kubeconfig: Path) -> None:
+    """Those of crds/ and the vendor's NodePool; Established when it returns."""
+    vendor = resources.files("iris_devcluster.coreweave") / "data" / "nodepool_crd.yaml"
+    kubectl(kubeconfig, "apply", "--server-side", "-f", str(ROOT / "crds"), "-f", str(vendor))
+    kubectl(kubeconfig, "wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
 
 
 def kubeconfig_of(connection: Connection) -> dict[str, object]:

@@ -7,15 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -24,21 +20,19 @@ import aiohttp
 from rich.console import Console
 from rich.table import Table
 
-from iris_devcluster.coreweave.kube import Connection
-from iris_devcluster.coreweave.testing.api_server import api_server, free_ports
-from iris_devcluster.images.programs import program
+from iris_devcluster.coreweave.testing.api_server import api_server
 from iris_devcluster.progress import Progress, Step
 from iris_operator.adapters.kube.client import KubeClient
 from iris_operator.adapters.kube.config import connect
 from iris_operator.adapters.kube.informer import Informer
 from iris_operator.ports.kube import IRIS_CLUSTERS, NODEPOOLS, SCALE_GROUPS, SLICES, Body, Kind
+from tests.cluster.conftest import install_crds, kubeconfig_of, kubectl
+from tests.cluster.controller.operators import Operator
 from tests.perf.fleet_world import FleetWorld
 from tests.perf.observe import Unmeasured
-from tests.perf.usage import own_writes, server_reads
+from tests.perf.usage import cpu_seconds, own_writes, rss_mib, server_reads, text
 
-_ROOT = Path(__file__).resolve().parents[2]
 _NAMESPACE = "fleet"
-_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _READ = ("slices", "scalegroups", "tasks", "irisclusters", "nodepools", "nodes", "pods", "leases", "events")
 _LOOK_SECONDS = 0.25
 _STALLED_SECONDS = 120.0
@@ -95,7 +89,7 @@ async def measure(slices: int, groups: int, steady_seconds: float, progress: Pro
     """Groups of slices from nothing to Ready, at rest, and gone again."""
     with TemporaryDirectory(prefix="iris-fleet-") as folder, api_server(Path(folder), authorization="RBAC") as server:
         kubeconfig = Path(folder) / "kubeconfig"
-        kubeconfig.write_text(json.dumps(_kubeconfig(server)))
+        kubeconfig.write_text(json.dumps(kubeconfig_of(server)))
         _prepare(kubeconfig)
         async with KubeClient(await connect(str(kubeconfig)), user_agent="fleet", connections=32) as api:
             cluster = {"images": {"agent": "iris/agent:fleet"}, "autoscaler": {"launchesPerMinute": 10000}}
@@ -106,13 +100,13 @@ async def measure(slices: int, groups: int, steady_seconds: float, progress: Pro
 
 
 async def _measure(
-    api: KubeClient, operator: _Process, slices: int, groups: int, steady_seconds: float, progress: Progress
+    api: KubeClient, operator: Operator, slices: int, groups: int, steady_seconds: float, progress: Progress
 ) -> Fleet:
     watcher = _Watcher(api)
     watching = asyncio.create_task(watcher.informer.run())
     try:
         await watcher.informer.synced.wait()
-        start = await operator.moment(api)
+        start = await _moment(operator, api)
         watcher.began = time.monotonic()
         for number, size in enumerate(_sizes(slices, groups)):
             template = {"spec": {"instanceType": "gd-8xh100ib-i128", "gpusPerNode": 8}}
@@ -120,10 +114,10 @@ async def _measure(
             await _create(api, SCALE_GROUPS, "ScaleGroup", f"group-{number}", spec)
         with progress.step(f"{slices} slices to Ready") as step:
             await _until(step, slices, lambda: len(watcher.ready), watcher)
-        ready = await operator.moment(api)
+        ready = await _moment(operator, api)
         with progress.step(f"at rest for {steady_seconds:.0f} s") as step:
             await asyncio.sleep(steady_seconds)
-        steady = await operator.moment(api)
+        steady = await _moment(operator, api)
         began = time.monotonic()
         for number in range(groups):
             await api.delete(SCALE_GROUPS, f"group-{number}", _NAMESPACE)
@@ -136,7 +130,7 @@ async def _measure(
         if left:
             raise Unmeasured(f"{len(left)} NodePools are left: a leak")
         times = sorted(watcher.ready.values())
-        return Fleet(slices, groups, times, gone, start, ready, steady, await operator.moment(api))
+        return Fleet(slices, groups, times, gone, start, ready, steady, await _moment(operator, api))
     finally:
         watching.cancel()
         await asyncio.gather(watching, return_exceptions=True)
@@ -156,90 +150,51 @@ async def _until(step: Step, wanted: int, done: Any, watcher: _Watcher) -> None:
         await asyncio.sleep(_LOOK_SECONDS)
 
 
-class _Process:
-    """The operator's process."""
+async def _moment(operator: Operator, api: KubeClient) -> Moment:
+    """Now. Reads are the API server's count: those who play make hardly any."""
+    reads = server_reads(await text(api, "/metrics"), _READ)
+    return Moment(
+        time.monotonic(), cpu_seconds(operator.pid), rss_mib(operator.pid), await _own_writes(operator.port), reads
+    )
 
-    def __init__(self, pid: int, port: int) -> None:
-        self.pid, self._port = pid, port
 
-    async def text(self, path: str) -> str:
-        """GET from its port; Unmeasured when it doesn't answer."""
-        try:
-            async with (
-                aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=20)) as session,
-                session.get(f"http://127.0.0.1:{self._port}{path}") as answer,
-            ):
-                return await answer.text()
-        except (aiohttp.ClientError, TimeoutError) as error:
-            raise Unmeasured(f"the operator does not answer: {error}") from error
-
-    async def moment(self, api: KubeClient) -> Moment:
-        """Now. Reads are the API server's count: those who play make hardly any."""
-        async with api.open("GET", "/metrics", headers={"Accept": "text/plain"}) as response:
-            reads = server_reads(await response.text(), _READ)
-        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-        pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
-        writes = own_writes(await self.text("/metrics"), "operator")
-        cpu = (int(fields[11]) + int(fields[12])) / _TICKS_PER_SECOND
-        return Moment(time.monotonic(), cpu, pages * os.sysconf("SC_PAGE_SIZE") / 2**20, writes, reads)
+async def _own_writes(port: int) -> Counter[str]:
+    try:
+        async with (
+            aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=20)) as session,
+            session.get(f"http://127.0.0.1:{port}/metrics") as answer,
+        ):
+            return own_writes(await answer.text(), "operator")
+    except (aiohttp.ClientError, TimeoutError) as error:
+        raise Unmeasured(f"the operator does not answer: {error}") from error
 
 
 @asynccontextmanager
-async def _operator(kubeconfig: Path, log: Path) -> AsyncIterator[_Process]:
-    with _started(kubeconfig, log) as (process, port):
-        found = _Process(process.pid, port)
-        for _ in range(300):
-            if process.poll() is not None:
-                break
-            try:
-                if json.loads(await found.text("/health")).get("leading"):
-                    yield found
-                    return
-            except Unmeasured:
-                pass
-            await asyncio.sleep(0.1)
-        raise Unmeasured(f"the operator does not lead: {log.read_text()[-1000:]}")
+async def _operator(kubeconfig: Path, log: Path) -> AsyncIterator[Operator]:
+    operator = Operator(kubeconfig, _NAMESPACE, log, "--log-level", "WARNING")
+    try:
+        with _measurable():
+            await operator.leads()
+        yield operator
+    finally:
+        operator.kill()
 
 
 @contextmanager
-def _started(kubeconfig: Path, log: Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
-    (port,) = free_ports(1)
-    command = [str(Path(sys.executable).with_name("iris-operator")), "run", "--namespace", _NAMESPACE]
-    options = ["--kubeconfig", str(kubeconfig), "--port", str(port), "--log-level", "WARNING"]
-    with log.open("wb") as file:
-        environment = {**os.environ, "POD_NAMESPACE": _NAMESPACE}
-        process = subprocess.Popen([*command, *options], stdout=file, stderr=file, env=environment)
-        try:
-            yield process, port
-        finally:
-            process.kill()
-            process.wait()
+def _measurable() -> Iterator[None]:
+    """What fails a test leaves a bench without a figure."""
+    try:
+        yield
+    except AssertionError as error:
+        raise Unmeasured(str(error)) from error
 
 
 def _prepare(kubeconfig: Path) -> None:
-    vendor = resources.files("iris_devcluster.coreweave") / "data" / "nodepool_crd.yaml"
-    steps = [
-        ["apply", "--server-side", "-f", str(_ROOT / "crds"), "-f", str(vendor)],
-        ["wait", "--for=condition=Established", "crd", "--all", "--timeout=30s"],
-        ["create", "namespace", _NAMESPACE],
-        *(["--namespace", _NAMESPACE, "create", "serviceaccount", name] for name in ("default", "iris-agent")),
-    ]
-    for step in steps:
-        argv = [str(program("kubectl")), "--kubeconfig", str(kubeconfig), *step]
-        done = subprocess.run(argv, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise Unmeasured(f"{' '.join(step)}: {done.stderr}")
-
-
-def _kubeconfig(server: Connection) -> dict[str, object]:
-    return {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "fleet",
-        "contexts": [{"name": "fleet", "context": {"cluster": "fleet", "user": "fleet"}}],
-        "clusters": [{"name": "fleet", "cluster": {"server": server.server, "insecure-skip-tls-verify": True}}],
-        "users": [{"name": "fleet", "user": {"token": server.token}}],
-    }
+    with _measurable():
+        install_crds(kubeconfig)
+        kubectl(kubeconfig, "create", "namespace", _NAMESPACE)
+        for account in ("default", "iris-agent"):
+            kubectl(kubeconfig, "--namespace", _NAMESPACE, "create", "serviceaccount", account)
 
 
 async def _create(api: KubeClient, kind: Kind, name: str, object_name: str, spec: Body) -> None:

@@ -76,11 +76,11 @@ async def read_usage(target: Target) -> Usage:
     writes: Counter[str] = Counter()
     for pod in operators.items:
         path = PODS.path(target.namespace, f"{pod['metadata']['name']}:{_OPERATOR_PORT}", "proxy/metrics")
-        writes += own_writes(await _text(target.api, path), "operator")
+        writes += own_writes(await text(target.api, path), "operator")
     agent = PODS.path(target.namespace, f"{target.worker_pod}:{_AGENT_PORT}", "proxy/metrics")
-    writes += own_writes(await _text(target.api, agent), "agent")
-    writes += server_writes(await _text(target.api, "/metrics"))
-    return Usage(cpu, _cpu(target, pids), {name: _rss_mib(pid) for name, pid in pids.items()}, writes)
+    writes += own_writes(await text(target.api, agent), "agent")
+    writes += server_writes(await text(target.api, "/metrics"))
+    return Usage(cpu, _cpu(target, pids), {name: rss_mib(pid) for name, pid in pids.items()}, writes)
 
 
 def own_writes(text: str, who: str) -> Counter[str]:
@@ -115,7 +115,8 @@ def _server_requests(text: str, verbs: Container[str], resources: Container[str]
     return found
 
 
-async def _text(api: KubeClient, path: str) -> str:
+async def text(api: KubeClient, path: str) -> str:
+    """GET as text."""
     async with api.open("GET", path, headers={"Accept": "text/plain"}) as response:
         return await response.text()
 
@@ -143,12 +144,12 @@ def _in_pods(program: str, name: str, uids: list[str]) -> dict[str, int]:
 
 
 def _cpu(target: Target, pids: Mapping[str, int]) -> dict[str, float]:
-    found = {name: _cpu_seconds(pid) for name, pid in pids.items()}
-    whole = _group_cpu_seconds(target.cluster.machine(target.node).cgroup)
+    found = {name: cpu_seconds(pid) for name, pid in pids.items()}
+    whole = _groupcpu_seconds(target.cluster.machine(target.node).cgroup)
     return {**found, WHOLE_NODE: whole} if whole is not None else found
 
 
-def _group_cpu_seconds(group: str) -> float | None:
+def _groupcpu_seconds(group: str) -> float | None:
     """Of all processes that are or were in a control group and below it; None where nobody counts."""
     for hierarchy in hierarchies():
         folder = hierarchy.mountpoint / group
@@ -161,7 +162,7 @@ def _group_cpu_seconds(group: str) -> float | None:
     return None
 
 
-def _cpu_seconds(pid: int) -> float:
+def cpu_seconds(pid: int) -> float:
     """User and system time of a process; that of children it has waited for too (containerd's shims do runc's)."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -170,6 +171,7 @@ def _cpu_seconds(pid: int) -> float:
     return sum(int(fields[index]) for index in (11, 12, 13, 14)) / _TICKS_PER_SECOND
 
 
-def _rss_mib(pid: int) -> float:
+def rss_mib(pid: int) -> float:
+    """Resident memory of a process."""
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return round(pages * os.sysconf("SC_PAGE_SIZE") / 2**20, 1)

@@ -16,9 +16,9 @@ from iris_devcluster.coreweave.testing.api_server import free_ports
 
 
 class Operator:
-    """One replica."""
+    """One replica. `more`: options of its own."""
 
-    def __init__(self, kubeconfig: Path, namespace: str, log: Path) -> None:
+    def __init__(self, kubeconfig: Path, namespace: str, log: Path, *more: str) -> None:
         (self.port,) = free_ports(1)
         self.log = log
         program = Path(sys.executable).with_name("iris-operator")
@@ -26,7 +26,12 @@ class Operator:
         options = ["--kubeconfig", str(kubeconfig), "--port", str(self.port)]
         environment = {**os.environ, "POD_NAMESPACE": namespace}
         with log.open("ab") as file:
-            self._process = subprocess.Popen([*command, *options], stdout=file, stderr=file, env=environment)
+            self._process = subprocess.Popen([*command, *options, *more], stdout=file, stderr=file, env=environment)
+
+    @property
+    def pid(self) -> int:
+        """Of its process."""
+        return self._process.pid
 
     @property
     def exit_code(self) -> int | None:
