@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -24,13 +23,12 @@ def push(
     with crane's words.
     """
     crane, flags = str(program("crane")), ["--insecure"] if insecure else []
-    layout = (store or Store()).layout(built.name)
-    oci.write_layout(layout, built.image)
     first, *more = references(built, registry, tags)
-    command.run([crane, "push", *flags, str(layout), first])
+    with (store or Store()).scratch() as folder:
+        oci.write_layout(folder / built.name, built.image)
+        command.run([crane, "push", *flags, str(folder / built.name), first])
     for each in more:
         command.run([crane, "tag", *flags, first, each.rpartition(":")[2]])
-    shutil.rmtree(layout)
     return first
 
 

@@ -7,9 +7,10 @@ import hashlib
 import json
 import os
 import shutil
+import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from iris_devcluster.binaries.locate import cache_folder
@@ -31,9 +32,16 @@ class Store:
         text = json.dumps([FORMAT, kind, *inputs], sort_keys=True)
         return self.root / "layers" / f"{kind}-{hashlib.sha256(text.encode()).hexdigest()[:20]}"
 
-    def layout(self, name: str) -> Path:
-        """Where an image's OCI layout is kept for pushing."""
-        return self.root / "layouts" / name
+    @contextmanager
+    def scratch(self) -> Iterator[Path]:
+        """An empty folder on the layers' file system, so that they can be linked into it; gone after the block.
+
+        Its own each time: several clusters of one user push at once.
+        """
+        folder = self.root / "scratch"
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder, ignore_cleanup_errors=True) as made:
+            yield Path(made)
 
     @staticmethod
     def has(path: Path) -> bool:
@@ -66,6 +74,7 @@ class Store:
     def prune(self, now: float | None = None) -> None:
         """Forget what no build used for two weeks, such as the layers of code as it was then."""
         oldest = (time.time() if now is None else now) - _KEEP_DAYS * 86400
-        for path in (self.root / "layers").glob("*"):
-            if path.stat().st_mtime < oldest:
-                shutil.rmtree(path, ignore_errors=True)
+        for path in (*(self.root / "layers").glob("*"), *(self.root / "scratch").glob("*")):
+            with suppress(FileNotFoundError):  # another process' scratch, done with since
+                if path.stat().st_mtime < oldest:
+                    shutil.rmtree(path, ignore_errors=True)

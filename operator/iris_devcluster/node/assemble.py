@@ -37,7 +37,7 @@ _SYSCTLS = {
 
 
 # A control plane that is started anew answers at the old address but knows no connection: seconds, not upstream's 45.
-_STALE_CONNECTIONS = {"HTTP2_READ_IDLE_TIMEOUT_SECONDS": "4", "HTTP2_PING_TIMEOUT_SECONDS": "2"}
+_STALE_CONNECTIONS = {"HTTP2_READ_IDLE_TIMEOUT_SECONDS": "8", "HTTP2_PING_TIMEOUT_SECONDS": "5"}
 
 
 def description(identity: Identity, pki: Pki, record: NodeRecord, directory: Path) -> Description:

@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -90,6 +91,16 @@ def test_keeps_what_was_pushed_over_a_restart(make: Make, built: Built, tmp_path
     for tag in built.tags:
         assert _digest(f"{registry.address}/iris/task:{tag}") == built.image.digest
     assert first == f"{registry.address}/iris/task:{built.image.tag}"
+
+
+def test_clusters_of_one_user_push_at_once(make: Make, built: Built, tmp_path: Path) -> None:
+    registries, store = [make(), make()], Store(tmp_path / "store")
+    for registry in registries:
+        registry.start()
+    with ThreadPoolExecutor() as pool:
+        pushes = [pool.submit(push, built, each.address, (), True, store) for each in registries * 4]
+    assert {pushed.result().rpartition("/")[2] for pushed in pushes} == {f"task:{built.image.tag}"}
+    assert not list((store.root / "scratch").iterdir())
 
 
 def test_with_a_password_wants_it_and_shares_the_storage(make: Make, built: Built, tmp_path: Path) -> None:
