@@ -10,6 +10,7 @@ from typing import Any
 from iris_operator.agent.labels import facts
 from iris_operator.agent.memory import Pulling, StartFailure, Trouble
 from iris_operator.api.base import Condition
+from iris_operator.api.life import Cause
 from iris_operator.api.names import container_id
 from iris_operator.api.quantity import amount, to_quantity
 from iris_operator.api.task import Task, TaskPhase, TaskStatus
@@ -107,12 +108,12 @@ def is_move(status: TaskStatus) -> bool:
 
 def lost(task: Task, now: datetime) -> TaskStatus:
     """It ran, and its sandbox is gone without a word: this attempt is never run again."""
-    return attempt_over(task, AttemptEnd(SANDBOX_LOST, _lost_words(task), now, charged=True))
+    return attempt_over(task, AttemptEnd(SANDBOX_LOST, _lost_words(task), now, cause=Cause.INFRASTRUCTURE))
 
 
 def moved(task: Task, cause: StopCause, now: datetime) -> TaskStatus:
     """Stopped with nothing of it there, started or not: it runs elsewhere."""
-    return attempt_over(task, AttemptEnd(cause.reason, f"stopped because {cause.words}", now, charged=False))
+    return attempt_over(task, AttemptEnd(cause.reason, f"stopped because {cause.words}", now, cause=None))
 
 
 def not_startable(task: Task, failure: StartFailure) -> TaskStatus:
@@ -139,8 +140,10 @@ def _end_of_attempt(task: Task, ended: Exit, cause: StopCause | None) -> Attempt
     if cause is not None and (ended.lost or ended.exit_code != 0):
         words = f"stopped because {cause.words}"
         words += "" if ended.lost else f" ({_exit_words(ended.exit_code)})"
-        return AttemptEnd(cause.reason, words, ended.exited_at, charged=False)
-    return AttemptEnd(SANDBOX_LOST, _lost_words(task), ended.exited_at, charged=True) if ended.lost else None
+        return AttemptEnd(cause.reason, words, ended.exited_at, cause=None)
+    return (
+        AttemptEnd(SANDBOX_LOST, _lost_words(task), ended.exited_at, cause=Cause.INFRASTRUCTURE) if ended.lost else None
+    )
 
 
 def _verdict(task: Task, ended: Exit, cause: StopCause | None) -> tuple[TaskPhase, str, str]:

@@ -58,6 +58,33 @@ class Images(Model):
     ] = "IfNotPresent"
 
 
+class WorkerClaim(Model):
+    """A PersistentVolumeClaim that every worker Pod mounts, for Tasks to use."""
+
+    claim_name: Annotated[
+        str,
+        Field(
+            min_length=1,
+            max_length=253,
+            description="Its name, in the cluster's namespace; ReadWriteMany if several nodes use it.",
+        ),
+    ]
+    read_only: Annotated[bool, Field(description="Mounted read-only.")] = False
+
+
+class DiskSpace(Model):
+    """When a node's disk counts as full, and what is done then."""
+
+    collect_images_above_percent: Annotated[
+        int, Field(ge=1, le=100, description="Use above which unused images are removed, the longest unused first.")
+    ] = 85
+    collect_images_below_percent: Annotated[int, Field(ge=1, le=100, description="Use at which that stops.")] = 75
+    refuse_tasks_above_percent: Annotated[
+        int,
+        Field(ge=1, le=100, description="Use above which no more Tasks start on the node: condition DiskPressure."),
+    ] = 95
+
+
 class Worker(Model):
     """The worker Pod on each node of a slice."""
 
@@ -71,6 +98,20 @@ class Worker(Model):
         list[LocalObjectReference],
         Field(max_length=16, description="Secrets to pull the agent's image with."),
     ] = Field(default_factory=list)
+    runtime: Annotated[
+        Literal["containerd", "docker", "enroot"],
+        Field(description="What runs Tasks on the nodes. Slices made before a change keep theirs."),
+    ] = "containerd"
+    max_tasks: Annotated[int, Field(ge=1, le=4096, description="Most Tasks on one node at a time.")] = 256
+    volume_claims: Annotated[
+        list[WorkerClaim],
+        Field(
+            max_length=16,
+            description="PersistentVolumeClaims for Tasks; a change reaches the worker Pods made after it.",
+            json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["claimName"]},
+        ),
+    ] = Field(default_factory=list)
+    disk: Annotated[DiskSpace, Field(description="When a node's disk counts as full.")] = DiskSpace()
     headroom: Annotated[
         dict[str, Quantity],
         Field(
@@ -178,6 +219,55 @@ class Defaults(Model):
     ] = Field(default_factory=lambda: {"cpu": "100m", "memory": "64Mi"})
 
 
+class Policy(Model):
+    """What Tasks of this cluster may ask for. A Task that asks for more fails at once, reason PolicyDenied."""
+
+    allow_privileged: Annotated[
+        bool, Field(description="Whether securityContext.privileged may be set: such a Task owns its node.")
+    ] = False
+    allowed_capabilities: Annotated[
+        list[Annotated[str, Field(max_length=32)]],
+        Field(max_length=48, description="Capabilities that Tasks may add, without CAP_; ALL allows every one."),
+    ] = Field(default_factory=list)
+    allowed_host_paths: Annotated[
+        list[Annotated[str, Field(max_length=4096, pattern=r"^/.*$")]],
+        Field(
+            max_length=64, description="Paths of the node that hostPath volumes may name, with what lies below them."
+        ),
+    ] = Field(default_factory=list)
+
+
+class LogArchive(Model):
+    """Object storage that logs of ended Tasks are copied to, so that they outlive their slice."""
+
+    endpoint: Annotated[
+        str, Field(max_length=4096, pattern=r"^(https?://.+)?$", description="URL of the S3-compatible service.")
+    ] = ""
+    region: Annotated[str, Field(max_length=63, description="Region to sign for.")] = "us-east-1"
+    bucket: Annotated[str, Field(max_length=255, description="Bucket. Empty: logs aren't archived.")] = ""
+    prefix: Annotated[
+        str, Field(max_length=512, description="Put before each key: <prefix><namespace>/<task>/<uid>/<attempt>.log.")
+    ] = ""
+    secret_name: Annotated[
+        str,
+        Field(
+            max_length=253, description="Secret, in the cluster's namespace, with keys accessKeyID and secretAccessKey."
+        ),
+    ] = ""
+
+
+class Logs(Model):
+    """What becomes of Tasks' logs."""
+
+    max_bytes: Annotated[
+        Quantity,
+        Field(
+            description="Most that one attempt's log takes on its node: older parts are dropped beyond it. 0: all is kept."
+        ),
+    ] = "0"
+    archive: Annotated[LogArchive, Field(description="Where they are copied when a Task ends.")] = LogArchive()
+
+
 class IrisClusterSpec(Model):
     """Settings; a change reaches the running operator at once."""
 
@@ -188,6 +278,8 @@ class IrisClusterSpec(Model):
     timeouts: Annotated[Timeouts, Field(description="How long a slice may take in each phase.")] = Timeouts()
     autoscaler: Annotated[Autoscaler, Field(description="How slices are added and taken away.")] = Autoscaler()
     defaults: Annotated[Defaults, Field(description="What Tasks get when they don't say.")] = Defaults()
+    policy: Annotated[Policy, Field(description="What Tasks may ask for.")] = Policy()
+    logs: Annotated[Logs, Field(description="What becomes of Tasks' logs.")] = Logs()
 
 
 class PhaseCounts(Model):

@@ -8,32 +8,35 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from iris_operator.api.base import Conditions, LocalObjectReference, Model, Quantity, Resource, Time
+from iris_operator.api.env import EnvFromSource, EnvVar
+from iris_operator.api.life import Cause, ContainerLifetime, RetryPolicy, SetupCommand, TaskTimeouts
+from iris_operator.api.probe import ContainerPort, Lifecycle, PortStatus, Probe
+from iris_operator.api.task_rules import TASK_RULES
+from iris_operator.api.volume import Bundle, Volume, VolumeMount
 
 
 class TaskPhase(StrEnum):
     """Where a Task is in its life."""
 
     PENDING = "Pending"
-    BUILDING = "Building"  # bound; its image is being pulled
+    ASSIGNED = "Assigned"  # bound; its agent has not begun yet
+    BUILDING = "Building"  # its image and inputs are brought, its set-up runs
     RUNNING = "Running"
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
     KILLED = "Killed"  # stopped by Iris or a person: its deletion, or its slice's
+    PREEMPTED = "Preempted"  # its place was taken back more often than its retry policy allows
     WORKER_LOST = "WorkerLost"  # its worker or node is gone: not the command's fault
 
     @property
     def ended(self) -> bool:
         """Whether nothing more will happen to it."""
-        return self in (TaskPhase.SUCCEEDED, TaskPhase.FAILED, TaskPhase.KILLED, TaskPhase.WORKER_LOST)
+        return self in _ENDED
 
 
-class EnvVar(Model):
-    """One environment variable."""
-
-    name: Annotated[
-        str, Field(min_length=1, max_length=1024, pattern=r"^[^=\x00]+$", description="Name of the variable.")
-    ]
-    value: Annotated[str, Field(max_length=131072, description="Its value, taken literally.")] = ""
+_ENDED = frozenset(
+    (TaskPhase.SUCCEEDED, TaskPhase.FAILED, TaskPhase.KILLED, TaskPhase.PREEMPTED, TaskPhase.WORKER_LOST)
+)
 
 
 class ResourceRequirements(Model):
@@ -50,9 +53,26 @@ class ResourceRequirements(Model):
         dict[str, Quantity],
         Field(
             max_length=16,
-            description="What the container can't exceed: cpu and memory. GPUs are whole devices: request and limit are one.",
+            description="What the container can't exceed: cpu, memory, hugepages-2Mi and the like. GPUs are whole devices: request and limit are one.",
         ),
     ] = Field(default_factory=dict)
+    pids: Annotated[int | None, Field(ge=1, le=4194304, description="Most processes and threads. Absent: 32768.")] = (
+        None
+    )
+    shm_size: Annotated[Quantity | None, Field(description="Size of /dev/shm. Absent: 64Mi.")] = None
+
+
+_CAPABILITY = Annotated[str, Field(max_length=32, pattern=r"^[A-Z][A-Z_]*$")]
+
+
+class Capabilities(Model):
+    """Linux capabilities, without CAP_, or ALL."""
+
+    add: Annotated[
+        list[_CAPABILITY],
+        Field(max_length=48, description="Added; only those that IrisCluster spec.policy.allowedCapabilities names."),
+    ] = Field(default_factory=list)
+    drop: Annotated[list[_CAPABILITY], Field(max_length=48, description="Taken away.")] = Field(default_factory=list)
 
 
 class SecurityContext(Model):
@@ -64,6 +84,22 @@ class SecurityContext(Model):
     run_as_group: Annotated[
         int | None, Field(ge=0, le=2147483647, description="Group id of the command. Absent: the image's.")
     ] = None
+    supplemental_groups: Annotated[
+        list[Annotated[int, Field(ge=0, le=2147483647)]],
+        Field(max_length=64, description="More groups of the command."),
+    ] = Field(default_factory=list)
+    privileged: Annotated[
+        bool,
+        Field(
+            description="All devices and capabilities of the node; only where IrisCluster spec.policy.allowPrivileged."
+        ),
+    ] = False
+    allow_privilege_escalation: Annotated[bool, Field(description="Whether set-uid programs work, such as sudo.")] = (
+        False
+    )
+    capabilities: Annotated[Capabilities, Field(description="Linux capabilities beside the usual ones.")] = (
+        Capabilities()
+    )
 
 
 class Placement(Model):
@@ -93,19 +129,6 @@ class Binding(Model):
     ] = ""
 
 
-class RetryPolicy(Model):
-    """How often a Task is run again, by whose fault it ended."""
-
-    infrastructure: Annotated[
-        int,
-        Field(
-            ge=0,
-            le=1000,
-            description="Retries when the node or its worker was lost. A slice's drain or deletion costs none: the Task is placed elsewhere.",
-        ),
-    ] = 10
-
-
 class TaskSpec(Model):
     """The command that is wanted. Immutable."""
 
@@ -115,6 +138,10 @@ class TaskSpec(Model):
             max_length=253,
             description="IrisCluster, in the same namespace, whose settings apply. Empty: the only one there, or the one named default.",
         ),
+    ] = ""
+    runtime: Annotated[
+        Literal["", "containerd", "docker", "enroot"],
+        Field(description="Runtime that must run it. Empty: the one of its slice's nodes."),
     ] = ""
     image: Annotated[
         str,
@@ -149,6 +176,61 @@ class TaskSpec(Model):
             json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
         ),
     ] = Field(default_factory=list)
+    env_from: Annotated[
+        list[EnvFromSource], Field(max_length=64, description="Variables from whole objects; env goes over them.")
+    ] = Field(default_factory=list)
+    setup: Annotated[
+        list[SetupCommand],
+        Field(
+            max_length=32, description="Commands before the main one, in order; the first that fails fails the Task."
+        ),
+    ] = Field(default_factory=list)
+    bundle: Annotated[Bundle | None, Field(description="Code brought to the container.")] = None
+    volumes: Annotated[
+        list[Volume],
+        Field(
+            max_length=64,
+            description="What may be mounted.",
+            json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
+        ),
+    ] = Field(default_factory=list)
+    volume_mounts: Annotated[
+        list[VolumeMount],
+        Field(
+            max_length=64,
+            description="Where volumes appear in the container.",
+            json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["mountPath"]},
+        ),
+    ] = Field(default_factory=list)
+    ports: Annotated[
+        list[ContainerPort],
+        Field(
+            max_length=32,
+            description="Ports that the command listens on, on its node's address.",
+            json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
+        ),
+    ] = Field(default_factory=list)
+    service_name: Annotated[
+        str,
+        Field(
+            max_length=63,
+            pattern=r"^([a-z]([-a-z0-9]*[a-z0-9])?)?$",
+            description="Service without a selector, in the same namespace, whose endpoints this Task's ports join while it is ready.",
+        ),
+    ] = ""
+    startup_probe: Annotated[
+        Probe | None,
+        Field(description="Asked until it succeeds; the other two begin then. Failing, the attempt fails."),
+    ] = None
+    liveness_probe: Annotated[
+        Probe | None, Field(description="Failing, the command is stopped and the attempt fails.")
+    ] = None
+    readiness_probe: Annotated[Probe | None, Field(description="Shown as condition Ready, and in the Service.")] = None
+    lifecycle: Annotated[Lifecycle, Field(description="What is done around the command's end.")] = Lifecycle()
+    container_lifetime: Annotated[ContainerLifetime, Field(description="How long its container lives.")] = (
+        ContainerLifetime()
+    )
+    timeouts: Annotated[TaskTimeouts, Field(description="How long it may take.")] = TaskTimeouts()
     working_dir: Annotated[
         str,
         Field(
@@ -177,13 +259,36 @@ class Attempt(Model):
     attempt: Annotated[int, Field(ge=1, description="Which attempt, from 1.")]
     reason: Annotated[str, Field(description="Why it ended, as one CamelCase word.")]
     message: Annotated[str, Field(description="Why it ended, for people.")] = ""
-    charged: Annotated[bool, Field(description="Whether it counts against retryPolicy.infrastructure.")] = True
+    cause: Annotated[
+        Cause | None,
+        Field(
+            description="Whose fault its end was, so which budget of retryPolicy it counts against. Absent: nobody's."
+        ),
+    ] = None
     slice_name: Annotated[str, Field(description="Slice it ran on.")] = ""
     node_name: Annotated[str, Field(description="Node it ran on.")] = ""
     log_path: Annotated[str, Field(description="Its log on that node.")] = ""
     start_time: Annotated[Time | None, Field(description="When its command started; absent when it never did.")] = None
     finish_time: Annotated[Time | None, Field(description="When it ended.")] = None
     exit_code: Annotated[int | None, Field(description="Its exit code, when it had one.")] = None
+
+
+class Retries(Model):
+    """How many retries were charged to each budget of retryPolicy."""
+
+    user: Annotated[int, Field(ge=0, description="Charged to retryPolicy.user.")] = 0
+    infrastructure: Annotated[int, Field(ge=0, description="Charged to retryPolicy.infrastructure.")] = 0
+    preemption: Annotated[int, Field(ge=0, description="Charged to retryPolicy.preemption.")] = 0
+
+    def of(self, cause: Cause) -> int:
+        """Those charged to that budget."""
+        return {Cause.USER: self.user, Cause.INFRASTRUCTURE: self.infrastructure, Cause.PREEMPTION: self.preemption}[
+            cause
+        ]
+
+    def one_more(self, cause: Cause) -> Retries:
+        """With one more charged to that budget."""
+        return self.model_copy(update={cause.value.lower(): self.of(cause) + 1})
 
 
 class TaskStatus(Model):
@@ -200,7 +305,8 @@ class TaskStatus(Model):
     message: Annotated[str, Field(description="Why, for people, with the numbers.")] = ""
     conditions: Conditions = Field(default_factory=list)
     attempt: Annotated[int | None, Field(ge=1, description="The attempt these facts are of.")] = None
-    retries: Annotated[int, Field(ge=0, description="Retries charged to retryPolicy.infrastructure.")] = 0
+    retries: Annotated[Retries, Field(description="Retries so far, by whose fault they were.")] = Retries()
+    retry_after: Annotated[Time | None, Field(description="The next attempt is not placed before this.")] = None
     ended_attempt: Annotated[
         int | None, Field(ge=1, description="The last attempt that is over, whether or not another follows.")
     ] = None
@@ -211,32 +317,19 @@ class TaskStatus(Model):
     image_digest: Annotated[str, Field(description="Digest of the image that was run.")] = ""
     container_id: Annotated[str, Field(description="Containerd container, in namespace iris of the node.")] = ""
     log_path: Annotated[str, Field(description="Log on the node; iris logs shows it.")] = ""
+    log_archive: Annotated[str, Field(description="URL of its log in object storage, once it is there.")] = ""
+    host_ip: Annotated[
+        str,
+        Field(description="Address of its node.", alias="hostIP"),
+    ] = ""
+    ports: Annotated[list[PortStatus], Field(max_length=32, description="Its ports on that address.")] = Field(
+        default_factory=list
+    )
     start_time: Annotated[Time | None, Field(description="When the command started.")] = None
     finish_time: Annotated[Time | None, Field(description="When it ended.")] = None
     exit_code: Annotated[
         int | None, Field(description="Its exit code; 128 plus the signal's number when a signal ended it.")
     ] = None
-
-
-_IMMUTABLE = "a Task's spec can't be changed: delete it and make another"
-_EXCEPT_BINDING = " && ".join(
-    f"(has(self.{field}) == has(oldSelf.{field}) && (!has(self.{field}) || self.{field} == oldSelf.{field}))"
-    for field in (
-        "clusterName", "image", "imagePullPolicy", "imagePullSecrets", "command", "args", "env", "workingDir",
-        "resources", "securityContext", "placement", "terminationGracePeriodSeconds", "retryPolicy",
-    )
-)  # fmt: skip
-# 2 and "2" are one number: quantities may be written either way.
-_GPU_WHOLE = " && ".join(
-    f"(!has(self.resources) || !has(self.resources.{part}) || !('nvidia.com/gpu' in self.resources.{part}) || "
-    f"string(self.resources.{part}['nvidia.com/gpu']).matches('^[0-9]+$'))"
-    for part in ("requests", "limits")
-)
-_GPU_SAME = (
-    "!has(self.resources) || !has(self.resources.requests) || !('nvidia.com/gpu' in self.resources.requests) || "
-    "!has(self.resources.limits) || !('nvidia.com/gpu' in self.resources.limits) || "
-    "string(self.resources.requests['nvidia.com/gpu']) == string(self.resources.limits['nvidia.com/gpu'])"
-)
 
 
 class Task(Resource):
@@ -249,21 +342,7 @@ class Task(Resource):
         TaskSpec,
         Field(
             description="The command that is wanted.",
-            json_schema_extra={
-                "x-kubernetes-validations": [
-                    {"rule": _EXCEPT_BINDING, "message": _IMMUTABLE},
-                    {
-                        "rule": _GPU_WHOLE,
-                        "fieldPath": ".resources",
-                        "message": "nvidia.com/gpu is not a whole number: GPUs are whole devices, such as 1 or 8",
-                    },
-                    {
-                        "rule": _GPU_SAME,
-                        "fieldPath": ".resources",
-                        "message": "nvidia.com/gpu in requests and limits differ: GPUs are whole devices, set just limits",
-                    },
-                ]
-            },
+            json_schema_extra={"x-kubernetes-validations": TASK_RULES},
         ),
     ]
     status: Annotated[TaskStatus, Field(description="What the agent and the operator see of it.")] = TaskStatus()

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from iris_operator.api.base import Condition, Resource
+from iris_operator.api.life import Cause
 from iris_operator.api.scalegroup import ScaleGroup
 from iris_operator.api.slice import Slice
 from iris_operator.api.task import Task, TaskPhase
@@ -87,13 +88,15 @@ def _task(task: Task, now: datetime) -> Report:
 def _attempts(task: Task) -> list[tuple[str, str]]:
     """The attempts before, newest first, and what they cost."""
     found = []
-    if task.status.retries:
-        found.append(("retries", f"{task.status.retries} of {task.spec.retry_policy.infrastructure}"))
+    for cause in Cause:
+        if task.status.retries.of(cause):
+            name = "retries" if cause is Cause.INFRASTRUCTURE else f"{cause.value.lower()} retries"
+            found.append((name, f"{task.status.retries.of(cause)} of {task.spec.retry_policy.budget(cause)}"))
     for one in task.status.attempts:
         ran = "never started"
         if one.start_time is not None and one.finish_time is not None:
             ran = f"ran for {duration(max(0.0, (one.finish_time - one.start_time).total_seconds()))}"
-        cost = "" if one.charged else " (costs no retry)"
+        cost = "" if one.cause is not None else " (costs no retry)"
         place = f"node {one.node_name} of slice {one.slice_name}"
         found.append((f"attempt {one.attempt}", f"{place}, {ran}: {one.reason}: {one.message}{cost}"))
     return found

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from iris_operator.api.life import Cause
 from iris_operator.api.names import FINALIZER_TASK
 from iris_operator.api.task import Binding, Task, TaskPhase, TaskStatus
 from iris_operator.plan.actions import Note
@@ -114,7 +115,7 @@ def _note_of_move(task: Task) -> Note | None:
     last = last_attempt(task)
     if last is None:
         return None
-    return Note("Warning" if last.charged else "Normal", last.reason, task.status.message)
+    return Note("Warning" if last.cause is not None else "Normal", last.reason, task.status.message)
 
 
 def _lost(task: Task, binding: Binding, now: datetime) -> TaskStatus:
@@ -125,7 +126,12 @@ def _lost(task: Task, binding: Binding, now: datetime) -> TaskStatus:
     if task.deleting or (binding.stop_reason and binding.stop_reason not in MOVES):
         return _ended_with_worker(task, binding, words, now)
     # A worker that went while the Task was told to leave it is the same move: its agent was just not quick enough.
-    return attempt_over(task, AttemptEnd(binding.stop_reason or WORKER_LOST, words, now, not binding.stop_reason))
+    return attempt_over(
+        task,
+        AttemptEnd(
+            binding.stop_reason or WORKER_LOST, words, now, None if binding.stop_reason else Cause.INFRASTRUCTURE
+        ),
+    )
 
 
 def _ended_with_worker(task: Task, binding: Binding, message: str, now: datetime) -> TaskStatus:

@@ -24,7 +24,8 @@ from datetime import datetime
 from typing import Any
 
 from iris_operator.api.base import Condition
-from iris_operator.api.task import Attempt, Task, TaskPhase, TaskStatus
+from iris_operator.api.life import Cause, RetryPolicy
+from iris_operator.api.task import Attempt, Retries, Task, TaskPhase, TaskStatus
 from iris_operator.plan.conditions import find_condition, set_condition
 from iris_operator.plan.text import count
 
@@ -39,12 +40,12 @@ _OF_THE_TASK = ("conditions", "retries", "ended_attempt", "attempts")
 
 @dataclass(frozen=True)
 class AttemptEnd:
-    """How an attempt ended. `words`: why, for people. `charged`: counts against retryPolicy.infrastructure."""
+    """How an attempt ended. `words`: why, for people. `cause`: whose fault it was; None: nobody's, it costs no retry."""
 
     reason: str
     words: str
     at: datetime
-    charged: bool
+    cause: Cause | None
     exit_code: int | None = None
     start_time: datetime | None = None
     log_path: str = ""
@@ -62,16 +63,16 @@ def attempt_is_over(task: Task) -> bool:
 
 
 def attempt_over(task: Task, end: AttemptEnd) -> TaskStatus:
-    """The status of a bound Task after its attempt: Pending again, or WorkerLost when its retries are used up.
+    """The status of a bound Task after its attempt: Pending again, or ended when that cause's retries are used up.
 
     Only to be written once nothing of the attempt can run any more.
     """
-    before, limit = task.status, task.spec.retry_policy.infrastructure
-    if end.charged and before.retries >= limit:
-        return _used_up(task, end, limit)
+    before, policy = task.status, task.spec.retry_policy
+    if end.cause is not None and before.retries.of(end.cause) >= policy.budget(end.cause):
+        return _used_up(task, end, end.cause)
     attempt, where = _attempt(task), _place(task)
-    retries = before.retries + end.charged
-    cost = f"retry {retries} of {limit}" if end.charged else "costs no retry"
+    retries = before.retries if end.cause is None else before.retries.one_more(end.cause)
+    cost = "costs no retry" if end.cause is None else _cost(retries, policy, end.cause)
     message = f"attempt {attempt} on {where} is over: {end.words}; the Task is placed again ({cost})"[:_MAX_MESSAGE]
     conditions = _condition(task, before.conditions, "Scheduled", "False", end.reason, message, end.at)
     if find_condition(conditions, "Running") is not None:
@@ -94,9 +95,22 @@ def last_attempt(task: Task) -> Attempt | None:
     return task.status.attempts[0] if task.status.attempts else None
 
 
-def _used_up(task: Task, end: AttemptEnd, limit: int) -> TaskStatus:
-    attempt = _attempt(task)
-    tries = "retryPolicy.infrastructure is 0" if not limit else f"retried {count(limit, 'time')} before, and no more"
+def _cost(retries: Retries, policy: RetryPolicy, cause: Cause) -> str:
+    kind = "" if cause is Cause.INFRASTRUCTURE else f" for {cause.value.lower()} failures"
+    return f"retry {retries.of(cause)} of {policy.budget(cause)}{kind}"
+
+
+_USED_UP = {
+    Cause.USER: TaskPhase.FAILED,
+    Cause.INFRASTRUCTURE: TaskPhase.WORKER_LOST,
+    Cause.PREEMPTION: TaskPhase.PREEMPTED,
+}
+
+
+def _used_up(task: Task, end: AttemptEnd, cause: Cause) -> TaskStatus:
+    attempt, limit = _attempt(task), task.spec.retry_policy.budget(cause)
+    field = f"retryPolicy.{cause.value.lower()}"
+    tries = f"{field} is 0" if not limit else f"retried {count(limit, 'time')} before, and no more"
     message = f"{end.words} ({tries})"[:_MAX_MESSAGE]
     conditions = _condition(task, task.status.conditions, "Running", "False", end.reason, message, end.at)
     conditions = _condition(task, conditions, "Failed", "True", end.reason, message, end.at)
@@ -104,7 +118,7 @@ def _used_up(task: Task, end: AttemptEnd, limit: int) -> TaskStatus:
     return of_attempt(task.status, attempt).model_copy(
         update={
             "observed_generation": task.metadata.generation,
-            "phase": TaskPhase.WORKER_LOST,
+            "phase": _USED_UP[cause],
             "reason": end.reason,
             "message": message,
             "conditions": conditions,
@@ -124,7 +138,7 @@ def _history(task: Task, end: AttemptEnd) -> list[Attempt]:
         attempt=binding.attempt,
         reason=end.reason,
         message=end.words,
-        charged=end.charged,
+        cause=end.cause,
         slice_name=binding.slice_name,
         node_name=binding.node_name,
         log_path=end.log_path or status.log_path,

@@ -32,7 +32,7 @@ def ended(task: Task, phase: TaskPhase, reason: str, now: datetime) -> TaskStatu
 def moved(task: Task, reason: str, started: float | None, now: datetime) -> TaskStatus:
     """This attempt was stopped for Iris's own ends, and costs nothing: the Task is placed elsewhere."""
     start = None if started is None else task.status.start_time
-    return attempt_over(task, AttemptEnd(reason, f"it was stopped: {reason}", now, charged=False, start_time=start))
+    return attempt_over(task, AttemptEnd(reason, f"it was stopped: {reason}", now, cause=None, start_time=start))
 
 
 def _of(task: Task, phase: TaskPhase, reason: str, message: str, more: Mapping[str, object]) -> TaskStatus:

@@ -17,8 +17,8 @@ pytestmark = pytest.mark.cluster
 
 POD = "s-worker-0"
 OVER: dict[str, Any] = {
-    "reason": "SliceDrained", "endedAttempt": 1, "retries": 0,
-    "attempts": [{"attempt": 1, "reason": "SliceDrained", "charged": False}],
+    "reason": "SliceDrained", "endedAttempt": 1, "retries": {},
+    "attempts": [{"attempt": 1, "reason": "SliceDrained"}],
 }  # fmt: skip
 
 
@@ -51,10 +51,10 @@ async def test_a_worker_that_is_replaced_loses_its_tasks_to_its_successor(world:
     await world.api.delete(PODS, POD, world.namespace)
     found = await _attempt(world, 2)
     status = found["status"]
-    assert (status["endedAttempt"], status["retries"]) == (1, 1)
+    assert (status["endedAttempt"], status["retries"]["infrastructure"]) == (1, 1)
     assert "startTime" not in status
     (attempt,) = status["attempts"]
-    assert (attempt["attempt"], attempt["reason"], attempt["charged"]) == (1, "WorkerLost", True)
+    assert (attempt["attempt"], attempt["reason"], attempt["cause"]) == (1, "WorkerLost", "Infrastructure")
     assert attempt["startTime"] == "2026-11-21T12:00:00Z"
     old, new = before["spec"]["binding"], found["spec"]["binding"]
     assert (old["workerPod"], old["workerUid"] != new["workerUid"]) == (new["workerPod"], True)
@@ -73,7 +73,7 @@ async def test_a_pod_deleted_by_force_on_a_silent_node_is_no_proof(world: World)
         assert (found["status"]["phase"], found["spec"]["binding"]["attempt"]) == ("Running", 1)
     assert (await world.find(PODS, POD))["metadata"]["deletionGracePeriodSeconds"] == 0
     world.ends = True
-    assert (await _attempt(world, 2))["status"]["retries"] == 1
+    assert (await _attempt(world, 2))["status"]["retries"]["infrastructure"] == 1
 
 
 @pytest.mark.usefixtures("operator")
@@ -97,7 +97,7 @@ async def test_a_node_that_is_gone_is_proof(world: World) -> None:
     await world.api.delete(NODES, found["spec"]["binding"]["nodeName"])
     await world.gone(PODS, POD)
     status = (await world.phase(TASKS, "t", "Pending"))["status"]
-    assert (status["endedAttempt"], status["retries"]) == (1, 1)
+    assert (status["endedAttempt"], status["retries"]["infrastructure"]) == (1, 1)
     world.ends = world.boots = True
     await _attempt(world, 2)
 

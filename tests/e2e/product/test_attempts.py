@@ -63,12 +63,16 @@ def test_deleting_its_slice_moves_a_task(world: World, pair: tuple[str, str], tm
     following = _follow(world, "moves", tmp_path)
     world.kubectl("delete", "slice", before["sliceName"], "--timeout=120s")
     status = world.ended("moves", 90)
-    assert (status["phase"], status["attempt"], status.get("retries", 0)) == ("Succeeded", 2, 0)
+    assert (status["phase"], status["attempt"], status.get("retries", {}).get("infrastructure", 0)) == (
+        "Succeeded",
+        2,
+        0,
+    )
     task = world.get("task", "moves")
     assert task is not None
     assert task["spec"]["binding"]["sliceName"] == other
     (first,) = status["attempts"]
-    assert (first["reason"], first["charged"], first["exitCode"]) == ("SliceDeleted", False, 3)
+    assert (first["reason"], first.get("cause"), first["exitCode"]) == ("SliceDeleted", None, 3)
     assert (first["sliceName"], first["nodeName"]) == (before["sliceName"], before["nodeName"])
     assert following.wait(60) == 0
     out, said = (tmp_path / "out").read_text(), (tmp_path / "said").read_text()
@@ -86,7 +90,11 @@ def test_a_worker_pod_deleted_under_a_task_moves_it(world: World, pair: tuple[st
     pod = before["workerPod"]
     world.kubectl("delete", "pod", pod, "--timeout=90s")
     status = world.ended("stays", 90)
-    assert (status["phase"], status["attempt"], status.get("retries", 0)) == ("Succeeded", 2, 0)
+    assert (status["phase"], status["attempt"], status.get("retries", {}).get("infrastructure", 0)) == (
+        "Succeeded",
+        2,
+        0,
+    )
     assert status["attempts"][0]["reason"] == "WorkerDeleted"
     for name in pair:
         world.kubectl("wait", "--for=condition=Ready", f"slice/{name}", "--timeout=120s")
@@ -118,8 +126,8 @@ def test_a_node_that_dies_under_a_task(world: World, pair: tuple[str, str]) -> N
     assert (task["status"]["phase"], task["spec"]["binding"]["attempt"]) == ("Running", 1)
     world.devcluster("cloud", "set", "--replace-seconds", "1")  # the vendor takes the machine out
     status = world.ended("survives", 120)
-    assert (status["phase"], status["attempt"], status["retries"]) == ("Succeeded", 2, 1)
-    assert (status["attempts"][0]["reason"], status["attempts"][0]["charged"]) == ("WorkerLost", True)
+    assert (status["phase"], status["attempt"], status["retries"]["infrastructure"]) == ("Succeeded", 2, 1)
+    assert (status["attempts"][0]["reason"], status["attempts"][0]["cause"]) == ("WorkerLost", "Infrastructure")
     task = world.get("task", "survives")
     assert task is not None
     assert task["spec"]["binding"]["sliceName"] == other

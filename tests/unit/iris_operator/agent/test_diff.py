@@ -153,14 +153,14 @@ CASES = {
         task(RUNNING), replace(sandbox(code=255), exit=Exit(255, NOW, lost=True)), does="Remove SandboxLost"
     ),
     "an end that no one saw, no retry left": Case(
-        task({**RUNNING, "retries": 10}), replace(sandbox(code=255), exit=Exit(255, NOW, lost=True)),
+        task({**RUNNING, "retries": {"infrastructure": 10}}), replace(sandbox(code=255), exit=Exit(255, NOW, lost=True)),
         does="WorkerLost SandboxLost",
     ),
     "ended, told": Case(task(DONE), sandbox(code=0), does=Remove),
     "ended, told, removed": Case(task(DONE)),
     "ended, told, runs all the same": Case(task(DONE), sandbox(), does=Remove),
     "zombie: told to run, nothing there": Case(task(RUNNING), does="Pending SandboxLost"),
-    "zombie, no retry left": Case(task({**RUNNING, "retries": 10}), does="WorkerLost SandboxLost"),
+    "zombie, no retry left": Case(task({**RUNNING, "retries": {"infrastructure": 10}}), does="WorkerLost SandboxLost"),
     "an earlier attempt's status": Case(task(DONE, bound=binding(attempt=2)), memory=Memory(), does=Pull),
     "an earlier attempt's sandbox": Case(task(bound=binding(attempt=2)), sandbox(), does=Remove),
     "an earlier worker's sandbox": Case(task(), sandbox(worker="other"), does=Remove),

@@ -59,7 +59,7 @@ async def test_a_vanished_sandbox_is_lost_and_never_run_again(node: Node) -> Non
     node.runtime.sandboxes.clear()
     async with node.agent():
         status = await node.over(1)
-    assert (status["phase"], status["reason"], status["retries"]) == ("Pending", "SandboxLost", 1)
+    assert (status["phase"], status["reason"], status["retries"]["infrastructure"]) == ("Pending", "SandboxLost", 1)
     assert len(node.runtime.started) == 1
 
 

@@ -22,9 +22,13 @@ async def test_an_attempt_is_stopped_and_its_task_waits_again(node: Node, reason
         status = await node.over(1)
         assert not node.runtime.sandboxes  # before it was told, not after
         assert node.status_writes() == 2
-    assert (status["phase"], status["reason"], status.get("retries", 0)) == ("Pending", reason, 0)
+    assert (status["phase"], status["reason"], status.get("retries", {}).get("infrastructure", 0)) == (
+        "Pending",
+        reason,
+        0,
+    )
     (attempt,) = status["attempts"]
-    assert (attempt["attempt"], attempt["charged"], attempt["exitCode"]) == (1, False, 143)
+    assert (attempt["attempt"], attempt.get("cause"), attempt["exitCode"]) == (1, None, 143)
     assert attempt["logPath"].endswith(f"/logs/{uid}/1/output.log")
     assert "startTime" not in status
     assert node.runtime.signals == [(f"task-{uid}-1", 15)]
@@ -51,7 +55,11 @@ async def test_the_end_of_its_pod_moves_tasks_and_charges_nothing(node: Node) ->
         await node.api.delete(PODS, POD, "default")
     # The agent has ended by now, and has seen to everything before.
     status = await node.over(1)
-    assert (status["phase"], status["reason"], status.get("retries", 0)) == ("Pending", "WorkerDeleted", 0)
+    assert (status["phase"], status["reason"], status.get("retries", {}).get("infrastructure", 0)) == (
+        "Pending",
+        "WorkerDeleted",
+        0,
+    )
     assert node.runtime.signals == [(f"task-{uid}-1", 15)]
     assert not node.runtime.sandboxes
 
@@ -88,7 +96,7 @@ async def test_an_agent_that_ends_between_removal_and_word(node: Node) -> None:
     node.runtime.sandboxes.clear()
     async with node.agent():
         status = await node.over(1)
-    assert (status["reason"], status["attempts"][0]["charged"]) == ("SliceDrained", False)
+    assert (status["reason"], status["attempts"][0].get("cause")) == ("SliceDrained", None)
     assert len(node.runtime.started) == 1
 
 

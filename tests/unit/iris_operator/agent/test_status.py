@@ -9,6 +9,7 @@ import pytest
 
 from iris_operator.agent import status as say
 from iris_operator.agent.memory import Pulling, StartFailure, Trouble
+from iris_operator.api.life import Cause
 from iris_operator.api.task import TaskPhase
 from tests.unit.iris_operator.agent.build import NOW, binding, sandbox, task
 
@@ -34,17 +35,19 @@ def test_a_lost_exit_is_not_the_commands() -> None:
     assert found.exit is not None
     told = say.exited(task(), replace(found, exit=replace(found.exit, lost=True)), None)
     assert (told.phase, told.reason, told.exit_code) == (TaskPhase.PENDING, "SandboxLost", None)
-    assert (told.retries, told.attempts[0].charged, told.attempts[0].exit_code) == (1, True, None)
+    assert (told.retries.infrastructure, told.attempts[0].cause, told.attempts[0].exit_code) == (
+        1, Cause.INFRASTRUCTURE, None,
+    )  # fmt: skip
 
 
 def test_a_move_tells_of_the_attempt_and_not_of_the_next() -> None:
     told = say.exited(task(), sandbox(code=143), say.stop_cause("SliceDrained"))
     assert say.is_move(told)
-    assert (told.phase, told.reason, told.retries, told.start_time, told.exit_code) == (
+    assert (told.phase, told.reason, told.retries.infrastructure, told.start_time, told.exit_code) == (
         TaskPhase.PENDING, "SliceDrained", 0, None, None,
     )  # fmt: skip
     (entry,) = told.attempts
-    assert (entry.exit_code, entry.charged, entry.start_time, entry.finish_time) == (143, False, NOW, NOW)
+    assert (entry.exit_code, entry.cause, entry.start_time, entry.finish_time) == (143, None, NOW, NOW)
     assert entry.log_path == "/logs/uid-t/1/output.log"
     assert entry.message == "stopped because its slice is drained (exit code 143, by SIGTERM)"
     assert not say.is_move(say.running(task(), sandbox(), NOW))

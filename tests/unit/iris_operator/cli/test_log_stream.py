@@ -143,7 +143,7 @@ async def test_an_agent_that_stays_away(api: Api, monkeypatch: pytest.MonkeyPatc
 OVER: dict[str, Any] = {
     "phase": "Pending", "reason": "SliceDeleted", "message": "attempt 1 is over", "attempt": 1, "endedAttempt": 1,
     "startTime": None,
-    "attempts": [{"attempt": 1, "reason": "SliceDeleted", "message": "its slice is deleted", "charged": False}],
+    "attempts": [{"attempt": 1, "reason": "SliceDeleted", "message": "its slice is deleted"}],
 }  # fmt: skip
 AGAIN = {**OVER, **STARTED, "attempt": 2, "startTime": "2026-11-21T12:01:00Z"}
 

@@ -43,11 +43,20 @@ def test_a_running_task_says_how_long() -> None:
 
 def test_earlier_attempts_are_listed() -> None:
     moved = {
-        "attempt": 2, "reason": "SliceDeleted", "message": "its slice is deleted", "charged": False, "sliceName": "a",
+        "attempt": 2, "reason": "SliceDeleted", "message": "its slice is deleted", "sliceName": "a",
         "nodeName": "n2", "startTime": "2026-11-21T12:00:00Z", "finishTime": "2026-11-21T12:00:50Z",
     }  # fmt: skip
-    lost = {"attempt": 1, "reason": "WorkerLost", "message": "gone", "charged": True, "sliceName": "a", "nodeName": "n"}
-    facts = dict(report(task({**STARTED, "attempt": 3, "retries": 1, "attempts": [moved, lost]}), NOW).facts)
+    lost = {
+        "attempt": 1,
+        "reason": "WorkerLost",
+        "message": "gone",
+        "cause": "Infrastructure",
+        "sliceName": "a",
+        "nodeName": "n",
+    }
+    facts = dict(
+        report(task({**STARTED, "attempt": 3, "retries": {"infrastructure": 1}, "attempts": [moved, lost]}), NOW).facts
+    )
     assert facts["retries"] == "1 of 10"
     assert facts["attempt 2"] == (
         "node n2 of slice a, ran for 50s: SliceDeleted: its slice is deleted (costs no retry)"

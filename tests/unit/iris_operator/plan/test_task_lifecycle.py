@@ -43,11 +43,11 @@ CASES = {
     "worker gone before it began": Case(task().bound(), False, "Pending", "WorkerLost"),
     "worker gone while it ran": Case(task().bound().phase("Running"), False, "Pending", "WorkerLost"),
     "worker gone, and no retry left": Case(
-        task().bound().phase("Running").status(retries=10), False, "WorkerLost", "WorkerLost"
+        task().bound().phase("Running").status(retries={"infrastructure": 10}), False, "WorkerLost", "WorkerLost"
     ),
     "worker gone after it ended": Case(task().bound().phase("Failed"), False),
     "worker gone, told to leave before": Case(
-        task().bound(**STOPPED).phase("Running").status(retries=10), False, "Pending", "SliceDeleted"
+        task().bound(**STOPPED).phase("Running").status(retries={"infrastructure": 10}), False, "Pending", "SliceDeleted"
     ),
     "worker gone, told to end for good before": Case(
         task().bound(stopReason="Stopped").phase("Running"), False, "Killed", "Stopped"
@@ -68,7 +68,7 @@ CASES = {
     "attempt over, bound for the next": Case(task().bound(attempt=2, ago=1).status(**OVER), True),
     "the next one's worker gone": Case(task().bound(attempt=2).status(**OVER), False, "Pending", "WorkerLost"),
     "no retry left, told": Case(
-        task().bound().status(phase="WorkerLost", attempt=1, endedAttempt=1, retries=10), False
+        task().bound().status(phase="WorkerLost", attempt=1, endedAttempt=1, retries={"infrastructure": 10}), False
     ),
 }
 

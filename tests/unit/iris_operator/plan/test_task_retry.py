@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 
+from iris_operator.api.life import Cause
 from iris_operator.api.task import TaskPhase, TaskStatus
 from iris_operator.plan.conditions import find_condition
 from iris_operator.plan.placement import PlacementView, plan_placement
 from iris_operator.plan.task_retry import AttemptEnd, attempt_is_over, attempt_over, of_attempt
 from tests.builders import NAMESPACE, NOW, TaskBuilder, cluster, slice_, task
 
-LOST = AttemptEnd("WorkerLost", "its node died", NOW, charged=True)
-MOVED = AttemptEnd("SliceDrained", "its slice was drained", NOW, charged=False, exit_code=143)
+LOST = AttemptEnd("WorkerLost", "its node died", NOW, cause=Cause.INFRASTRUCTURE)
+MOVED = AttemptEnd("SliceDrained", "its slice was drained", NOW, cause=None, exit_code=143)
 RAN: dict[str, Any] = {
     "phase": "Running", "attempt": 1, "nodeName": "s-n0", "containerId": "c", "logPath": "/log", "imageDigest": "d",
     "startTime": "2026-11-21T11:00:00Z",
@@ -27,20 +28,22 @@ def _running(**status: Any) -> TaskBuilder:
 
 def test_a_move_costs_nothing_and_keeps_the_record() -> None:
     status = attempt_over(_running().build(), MOVED)
-    assert (status.phase, status.reason, status.ended_attempt, status.retries) == (
+    assert (status.phase, status.reason, status.ended_attempt, status.retries.infrastructure) == (
         TaskPhase.PENDING, "SliceDrained", 1, 0,
     )  # fmt: skip
     assert "attempt 1 on node s-n0 of slice s is over: its slice was drained" in status.message
     assert "costs no retry" in status.message
     (entry,) = status.attempts
-    assert (entry.attempt, entry.reason, entry.charged, entry.exit_code) == (1, "SliceDrained", False, 143)
+    assert (entry.attempt, entry.reason, entry.cause, entry.exit_code) == (1, "SliceDrained", None, 143)
     assert (entry.slice_name, entry.node_name, entry.log_path) == ("s", "s-n0", "/log")
     assert entry.start_time is not None and entry.finish_time == NOW
 
 
 def test_a_loss_is_charged_with_the_count() -> None:
-    status = attempt_over(_running(retries=2).build(), LOST)
-    assert (status.phase, status.retries, status.attempts[0].charged) == (TaskPhase.PENDING, 3, True)
+    status = attempt_over(_running(retries={"infrastructure": 2}).build(), LOST)
+    assert (status.phase, status.retries.infrastructure, status.attempts[0].cause) == (
+        TaskPhase.PENDING, 3, Cause.INFRASTRUCTURE,
+    )  # fmt: skip
     assert "retry 3 of 10" in status.message
 
 
@@ -62,9 +65,9 @@ def test_facts_of_the_attempt_go() -> None:
     ],
 )
 def test_past_the_limit_it_ends(limit: int, before: int, words: str) -> None:
-    built = task(retryPolicy={"infrastructure": limit}).bound().status(**RAN, retries=before)
+    built = task(retryPolicy={"infrastructure": limit}).bound().status(**RAN, retries={"infrastructure": before})
     status = attempt_over(built.build(), LOST)
-    assert (status.phase, status.reason, status.retries) == (TaskPhase.WORKER_LOST, "WorkerLost", before)
+    assert (status.phase, status.reason, status.retries.infrastructure) == (TaskPhase.WORKER_LOST, "WorkerLost", before)
     assert "its node died" in status.message and words in status.message
     assert (status.node_name, status.finish_time, status.log_path) == ("s-n0", NOW, "/log")
     failed = find_condition(status.conditions, "Failed")
@@ -93,10 +96,10 @@ def test_an_attempt_is_recorded_once() -> None:
 
 
 def test_the_next_attempt_begins_blank_but_for_the_record() -> None:
-    over = attempt_over(_running(retries=4).build(), LOST)
+    over = attempt_over(_running(retries={"infrastructure": 4}).build(), LOST)
     fresh = of_attempt(over, 2)
     assert (fresh.phase, fresh.attempt, fresh.reason) == (None, None, "")
-    assert (fresh.retries, fresh.ended_attempt, fresh.attempts) == (5, 1, over.attempts)
+    assert (fresh.retries.infrastructure, fresh.ended_attempt, fresh.attempts) == (5, 1, over.attempts)
     assert of_attempt(over, 1) is over
     assert of_attempt(TaskStatus(), 2) == TaskStatus()
 

@@ -1,0 +1,54 @@
+"""CEL rules of a Task's spec: what spans fields, and what may not change."""
+
+from __future__ import annotations
+
+_IMMUTABLE = "a Task's spec can't be changed: delete it and make another"
+_EXCEPT_BINDING = " && ".join(
+    f"(has(self.{field}) == has(oldSelf.{field}) && (!has(self.{field}) || self.{field} == oldSelf.{field}))"
+    for field in (
+        "clusterName", "runtime", "image", "imagePullPolicy", "imagePullSecrets", "command", "args", "env", "envFrom",
+        "setup", "bundle", "volumes", "volumeMounts", "ports", "serviceName", "startupProbe", "livenessProbe",
+        "readinessProbe", "lifecycle", "containerLifetime", "timeouts", "workingDir", "resources", "securityContext",
+        "placement", "terminationGracePeriodSeconds", "retryPolicy",
+    )
+)  # fmt: skip
+# 2 and "2" are one number: quantities may be written either way.
+_GPU_WHOLE = " && ".join(
+    f"(!has(self.resources) || !has(self.resources.{part}) || !('nvidia.com/gpu' in self.resources.{part}) || "
+    f"string(self.resources.{part}['nvidia.com/gpu']).matches('^[0-9]+$'))"
+    for part in ("requests", "limits")
+)
+_GPU_SAME = (
+    "!has(self.resources) || !has(self.resources.requests) || !('nvidia.com/gpu' in self.resources.requests) || "
+    "!has(self.resources.limits) || !('nvidia.com/gpu' in self.resources.limits) || "
+    "string(self.resources.requests['nvidia.com/gpu']) == string(self.resources.limits['nvidia.com/gpu'])"
+)
+_MOUNTED = (
+    "!has(self.volumeMounts) || self.volumeMounts.all(m, has(self.volumes) && self.volumes.exists(v, v.name == m.name))"
+)
+_SERVICE = "!has(self.serviceName) || self.serviceName == '' || (has(self.ports) && self.ports.size() > 0)"
+
+
+TASK_RULES: list[dict[str, str]] = [
+    {"rule": _EXCEPT_BINDING, "message": _IMMUTABLE},
+    {
+        "rule": _GPU_WHOLE,
+        "fieldPath": ".resources",
+        "message": "nvidia.com/gpu is not a whole number: GPUs are whole devices, such as 1 or 8",
+    },
+    {
+        "rule": _GPU_SAME,
+        "fieldPath": ".resources",
+        "message": "nvidia.com/gpu in requests and limits differ: GPUs are whole devices, set just limits",
+    },
+    {
+        "rule": _MOUNTED,
+        "fieldPath": ".volumeMounts",
+        "message": "a volumeMounts[].name is the name of no volume: add it to volumes, or mend the name",
+    },
+    {
+        "rule": _SERVICE,
+        "fieldPath": ".serviceName",
+        "message": "serviceName needs ports: name the ports that the Service leads to",
+    },
+]
