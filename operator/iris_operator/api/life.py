@@ -136,12 +136,12 @@ class ContainerLifetime(Model):
             "message": "enabled was removed: leave it out; a Task always runs in a container (policy: PerRun)",
         },
         {
-            "rule": "self.policy == 'PerRun' || (has(self.name) && self.name != '')",
+            "rule": "!has(self.policy) || self.policy == 'PerRun' || (has(self.name) && self.name != '')",
             "fieldPath": ".name",
             "message": "name is required unless policy is PerRun: Tasks of the namespace meet in the container of that name",
         },
         {
-            "rule": "self.policy != 'NoLaunch' || !has(self.setupScript)",
+            "rule": "!has(self.policy) || self.policy != 'NoLaunch' || !has(self.setupScript)",
             "fieldPath": ".setupScript",
             "message": "setupScript does nothing with policy NoLaunch, which starts no container: leave it out",
         },
