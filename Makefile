@@ -39,7 +39,7 @@ demo: ## The whole product on this machine in one go; CLUSTER=kind uses kind (ne
 	@CLUSTER=$(CLUSTER) scripts/demo
 
 test: setup ## Set up all it needs and run every test: unit, cluster, e2e
-	@.venv/bin/pytest -n 3 --dist loadscope --no-loadscope-reorder tests/e2e tests/cluster tests/properties tests/unit $(ARGS)
+	@scripts/test $(ARGS)
 
 test-unit: venv ## Pure tests, no sockets
 	@.venv/bin/pytest tests/unit -m "not cluster" $(ARGS)
