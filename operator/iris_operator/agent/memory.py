@@ -47,6 +47,18 @@ class Trouble:
 
 
 @dataclass(frozen=True)
+class Illness:
+    """Why a running command must be stopped, by the user's fault: a probe's verdict, a volume that is full.
+
+    Whoever finds it sets `Memory.ill` and marks the Task; the agent then stops the command as it stops any, and the attempt
+    ends as a user's failure with this reason. `words`: what is wrong, with the numbers; goes on after "stopped because".
+    """
+
+    reason: str
+    words: str
+
+
+@dataclass(frozen=True)
 class Memory:
     """One attempt's. `image_digest` empty: not pulled yet."""
 
@@ -59,6 +71,7 @@ class Memory:
     final: TaskStatus | None = None  # how it ended, as we reported it: its sandbox, the other witness, is removed then
     term_sent: datetime | None = None
     kill_sent: datetime | None = None
+    ill: Illness | None = None
 
 
 BLANK = Memory()

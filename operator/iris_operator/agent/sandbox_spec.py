@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -10,14 +11,17 @@ from iris_operator.agent import labels
 from iris_operator.agent.gpus import Grant
 from iris_operator.api.cluster import Defaults
 from iris_operator.api.names import container_id
-from iris_operator.api.quantity import amounts
+from iris_operator.api.quantity import amount, amounts
 from iris_operator.api.task import Task
 from iris_operator.plan.task_requests import task_requests
-from iris_runtimes.errors import InvalidSpec
+from iris_runtimes.errors import InvalidLimits, InvalidSpec
 from iris_runtimes.protocol import CgroupParent, Mount, SandboxSpec
 
 # runc refuses less: its own start-up needs some megabytes.
 _LEAST_MEMORY_BYTES = 6 * 2**20
+_PIDS = 32768
+_HUGEPAGES = "hugepages-"
+_SHM_BYTES = 64 * 2**20
 
 
 @dataclass(frozen=True)
@@ -37,7 +41,7 @@ def sandbox_spec(
     """The sandbox of a bound Task's attempt. InvalidSpec when a quantity can't be honoured."""
     binding = task.spec.binding
     assert binding is not None
-    limits = _limits(task)
+    limits, security = _limits(task), task.spec.security_context
     uid = task.metadata.uid
     return SandboxSpec(
         id=container_id(uid, binding.attempt),
@@ -59,14 +63,22 @@ def sandbox_spec(
         args=task.spec.args,
         env=_environment(task, place, grant),
         working_dir=task.spec.working_dir,
-        user=task.spec.security_context.run_as_user,
-        group=task.spec.security_context.run_as_group,
+        user=security.run_as_user,
+        group=security.run_as_group,
+        supplemental_groups=security.supplemental_groups,
         cpu_request_millicores=task_requests(task, Defaults()).get("cpu", 0),
         cpu_limit_millicores=limits.get("cpu"),
         memory_limit_bytes=limits.get("memory"),
+        pids_limit=task.spec.resources.pids or _PIDS,
+        hugepage_limits_bytes=_hugepages(limits),
+        shm_size_bytes=_shm_size(task),
         devices=grant.devices,
         mounts=place.mounts,
         hostname=place.node_name.split(".", 1)[0][:63],
+        privileged=security.privileged,
+        allow_privilege_escalation=security.allow_privilege_escalation,
+        add_capabilities=security.capabilities.add,
+        drop_capabilities=security.capabilities.drop,
     )
 
 
@@ -77,6 +89,23 @@ def _limits(task: Task) -> dict[str, int]:
         written = task.spec.resources.limits["memory"]
         raise InvalidSpec(f"memory limit {written} is below the least that a container starts with, 6Mi")
     return limits
+
+
+def _hugepages(limits: Mapping[str, int]) -> dict[int, int]:
+    """`hugepages-2Mi: 64Mi` as page size in bytes -> bytes."""
+    found = {}
+    for name, limit in limits.items():
+        if name.startswith(_HUGEPAGES):
+            try:
+                found[amount("memory", name.removeprefix(_HUGEPAGES))] = limit
+            except ValueError:
+                raise InvalidLimits(f"limit {name} names no size of huge pages, such as hugepages-2Mi") from None
+    return found
+
+
+def _shm_size(task: Task) -> int:
+    written = task.spec.resources.shm_size
+    return _SHM_BYTES if written is None else amount("memory", written)
 
 
 def _environment(task: Task, place: Place, grant: Grant) -> list[tuple[str, str]]:

@@ -13,7 +13,7 @@ from iris_operator.agent.credentials import BadSecret, credentials_for, registry
 from iris_operator.agent.gpus import Grant, NoFreeGpus, driver_minors, inventory
 from iris_operator.agent.labels import facts
 from iris_operator.agent.sandbox_spec import Place, sandbox_spec
-from iris_runtimes.errors import InvalidSpec
+from iris_runtimes.errors import InvalidLimits, InvalidSpec
 from iris_runtimes.protocol import CgroupParent, Credentials, Device, PodContext, Sandbox, SandboxSpec, SandboxState
 from tests.unit.iris_operator.agent.build import NOW, POD_UID, task
 
@@ -32,6 +32,33 @@ def test_limits_are_exact() -> None:
 def test_a_memory_limit_too_small_to_start_is_the_users() -> None:
     with pytest.raises(InvalidSpec, match="1Mi is below"):
         spec_of(resources={"limits": {"memory": "1Mi"}})
+
+
+@pytest.mark.parametrize(
+    ("fields", "made"),
+    [
+        ({}, {"pids_limit": 32768, "shm_size_bytes": 64 * 2**20, "hugepage_limits_bytes": {}, "privileged": False,
+              "allow_privilege_escalation": False, "supplemental_groups": []}),
+        ({"resources": {"pids": 100}}, {"pids_limit": 100}),
+        ({"resources": {"shmSize": "1Gi"}}, {"shm_size_bytes": 2**30}),
+        ({"resources": {"limits": {"hugepages-2Mi": "64Mi", "hugepages-1Gi": "2Gi"}}},
+         {"hugepage_limits_bytes": {2 * 2**20: 64 * 2**20, 2**30: 2 * 2**30}}),
+        ({"securityContext": {"supplementalGroups": [7, 8]}}, {"supplemental_groups": [7, 8]}),
+        ({"securityContext": {"runAsUser": 0, "runAsGroup": 5}}, {"user": 0, "group": 5}),
+        ({"securityContext": {"privileged": True}}, {"privileged": True}),
+        ({"securityContext": {"allowPrivilegeEscalation": True}}, {"allow_privilege_escalation": True}),
+        ({"securityContext": {"capabilities": {"add": ["SYS_NICE"], "drop": ["ALL"]}}},
+         {"add_capabilities": ["SYS_NICE"], "drop_capabilities": ["ALL"]}),
+    ],
+)  # fmt: skip
+def test_what_it_may_do_and_use(fields: dict[str, Any], made: dict[str, Any]) -> None:
+    spec = spec_of(**fields)
+    assert {name: getattr(spec, name) for name in made} == made
+
+
+def test_huge_pages_of_no_size_are_the_users() -> None:
+    with pytest.raises(InvalidLimits, match="hugepages-big names no size"):
+        spec_of(resources={"limits": {"hugepages-big": "1Mi"}})
 
 
 def test_labels_tell_all_after_a_restart() -> None:
