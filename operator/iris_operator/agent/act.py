@@ -7,6 +7,7 @@ import contextlib
 import logging
 import signal
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 
 from iris_operator.agent.config import AgentConfig
@@ -23,10 +24,11 @@ from iris_operator.agent.diff import (
     Start,
 )
 from iris_operator.agent.gpus import Grant, Inventory, NoFreeGpus
-from iris_operator.agent.labels import facts
+from iris_operator.agent.labels import TASK_NAME, facts
 from iris_operator.agent.log_files import drop_logs, name_logs, name_of_logs
 from iris_operator.agent.memories import Memories
 from iris_operator.agent.metrics import Metrics
+from iris_operator.agent.ports import HostPorts, PortTaken, allot, host_ports
 from iris_operator.agent.pulls import Pulls
 from iris_operator.agent.reporter import Reporter
 from iris_operator.agent.sandbox_spec import Place, sandbox_spec
@@ -111,6 +113,8 @@ class Actor:
                 self._memories.in_trouble(task, "ImageRemoved", "the image was removed before its start", self._now())
             except NoFreeGpus as few:
                 self._memories.in_trouble(task, "GPUsBusy", str(few), self._now())
+            except PortTaken as taken:
+                self._memories.in_trouble(task, "PortTaken", str(taken), self._now())
             except RuntimeFault as fault:
                 log.warning("starting Task %s: %s", task.key, fault)
                 self._memories.failed(task, fault, self._now())
@@ -121,7 +125,8 @@ class Actor:
     async def _start_now(self, task: Task, place: Place) -> None:
         uid, binding = task.metadata.uid, task.spec.binding
         assert binding is not None
-        grant = self._granted[uid] = self._grant(task)
+        in_use = await asyncio.to_thread(host_ports) if task.spec.ports else HostPorts()
+        grant = self._granted[uid] = self._grant(task, in_use)
         with contextlib.suppress(OSError):  # a disk that takes no log is the start's to tell of
             await asyncio.to_thread(name_logs, self._config.logs_dir, uid, task.metadata.name)
         log_path = self._config.log_path(uid, binding.attempt)
@@ -135,13 +140,28 @@ class Actor:
         else:
             self._sandboxes.put(sandbox)
 
-    def _grant(self, task: Task) -> Grant:
+    def _grant(self, task: Task, in_use: HostPorts) -> Grant:
         wanted = {**amounts(task.spec.resources.requests), **amounts(task.spec.resources.limits)}
         taken = [gpu for grant in self._granted.values() for gpu in grant.gpus]
         for sandbox in self._sandboxes.all():
             if sandbox.state is not SandboxState.EXITED and facts(sandbox).task_uid != task.metadata.uid:
                 taken += facts(sandbox).gpus
-        return self.inventory.grant(wanted.get(GPU_RESOURCE, 0), bool(wanted.get(RDMA_RESOURCE)), taken)
+        found = self.inventory.grant(wanted.get(GPU_RESOURCE, 0), bool(wanted.get(RDMA_RESOURCE)), taken)
+        held = self._ports_taken(task.metadata.uid) if task.spec.ports else {}
+        return replace(found, ports=allot(task, held, in_use, self._config.node_name))
+
+    def _ports_taken(self, but: str) -> dict[tuple[str, int], str]:
+        """(protocol, number) -> the name of the Task that has it, without those of Task `but`."""
+        found = {}
+        for uid, grant in self._granted.items():
+            task = self._store.get(uid)
+            for port in grant.ports if uid != but else ():
+                found[port.protocol, port.port] = task.metadata.name if task is not None else uid
+        for sandbox in self._sandboxes.all():
+            if sandbox.state is not SandboxState.EXITED and facts(sandbox).task_uid != but:
+                for port in facts(sandbox).ports:
+                    found[port.protocol, port.port] = sandbox.labels.get(TASK_NAME, sandbox.id)
+        return found
 
     async def _report(self, uid: str, action: Report) -> bool:
         if action.verify and await self._sandboxes.look(action.verify) is not None:

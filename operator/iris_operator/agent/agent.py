@@ -169,7 +169,9 @@ class Agent:
                 await backoff.wait()
         config = self._config
         mounts = await asyncio.to_thread(resolver_mounts, config.cache_dir)
-        self._actor.place = Place(config.slice_name, config.node_name, config.pod_uid, context.cgroup, mounts)
+        self._actor.place = Place(
+            config.slice_name, config.node_name, config.pod_uid, context.cgroup, mounts, config.host_ip
+        )
         self._pulls.registry = config.image_registry or context.image_registry
         information = await asyncio.to_thread(_driver_information)
         self._actor.inventory = gpus.inventory(context, gpus.driver_minors(information))

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from iris_operator.api.probe import PortStatus
 from iris_runtimes.protocol import Device, PodContext
 
 _ONE_GPU = re.compile(r"^/dev/nvidia(\d+)$")
@@ -23,6 +24,7 @@ class Grant:
 
     gpus: tuple[str, ...] = ()
     devices: tuple[Device, ...] = ()
+    ports: tuple[PortStatus, ...] = ()
 
 
 class NoFreeGpus(Exception):

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from iris_operator.agent.ports import from_label
 from iris_operator.api.names import container_id
+from iris_operator.api.probe import PortStatus
 from iris_runtimes.protocol import Sandbox
 
 TASK_UID = "iris.dev/task-uid"
@@ -18,6 +20,8 @@ IMAGE_DIGEST = "iris.dev/image-digest"
 GPUS = "iris.dev/gpus"
 STARTED_AT = "iris.dev/started-at"
 LOG_PATH = "iris.dev/log-path"
+PORTS = "iris.dev/ports"
+HOST_IP = "iris.dev/host-ip"
 
 _TIME = "%Y-%m-%dT%H:%M:%S.%fZ"
 
@@ -33,6 +37,8 @@ class SandboxFacts:
     gpus: tuple[str, ...]
     log_path: str
     started_at: datetime | None
+    ports: tuple[PortStatus, ...] = ()
+    host_ip: str = ""
 
 
 def facts(sandbox: Sandbox) -> SandboxFacts:
@@ -47,6 +53,8 @@ def facts(sandbox: Sandbox) -> SandboxFacts:
         gpus=tuple(one for one in labels.get(GPUS, "").split(",") if one),
         log_path=labels.get(LOG_PATH, ""),
         started_at=parse_time(labels.get(STARTED_AT, "")),
+        ports=from_label(labels.get(PORTS, "")),
+        host_ip=labels.get(HOST_IP, ""),
     )
 
 

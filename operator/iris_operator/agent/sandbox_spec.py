@@ -9,6 +9,7 @@ from pathlib import Path
 
 from iris_operator.agent import labels
 from iris_operator.agent.gpus import Grant
+from iris_operator.agent.ports import to_label, variables
 from iris_operator.api.cluster import Defaults
 from iris_operator.api.names import container_id
 from iris_operator.api.quantity import amount, amounts
@@ -33,6 +34,7 @@ class Place:
     worker_uid: str
     cgroup: CgroupParent
     mounts: tuple[Mount, ...] = ()
+    host_ip: str = ""
 
 
 def sandbox_spec(
@@ -58,6 +60,8 @@ def sandbox_spec(
             labels.GPUS: ",".join(grant.gpus),
             labels.STARTED_AT: labels.format_time(now),
             labels.LOG_PATH: str(log_path),
+            labels.HOST_IP: place.host_ip,
+            **({labels.PORTS: to_label(grant.ports)} if grant.ports else {}),
         },
         command=task.spec.command,
         args=task.spec.args,
@@ -121,5 +125,7 @@ def _environment(task: Task, place: Place, grant: Grant) -> list[tuple[str, str]
         ("IRIS_SLICE", binding.slice_name),
         ("IRIS_RANK", str(binding.rank)),
         ("IRIS_NODE_NAME", place.node_name),
+        ("IRIS_HOST_IP", place.host_ip),
+        *variables(grant.ports),
         ("NVIDIA_VISIBLE_DEVICES", ",".join(grant.gpus) or "void"),
     ]

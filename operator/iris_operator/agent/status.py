@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from iris_operator.agent.labels import facts
+from iris_operator.agent.labels import SandboxFacts, facts
 from iris_operator.agent.memory import Pulling, StartFailure, Trouble
 from iris_operator.api.base import Condition
 from iris_operator.api.life import Cause
@@ -210,7 +210,14 @@ def _where(task: Task, sandbox: Sandbox) -> dict[str, Any]:
         "container_id": sandbox.id,
         "image_digest": facts(sandbox).image_digest,
         "log_path": facts(sandbox).log_path,
+        **_reachable(facts(sandbox)),
     }
+
+
+def _reachable(found: SandboxFacts) -> dict[str, Any]:
+    """Where the command listens, as far as that is known."""
+    told = {"host_ip": found.host_ip, "ports": list(found.ports)}
+    return {name: value for name, value in told.items() if value}
 
 
 def _conditions(
