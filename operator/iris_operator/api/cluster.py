@@ -8,6 +8,7 @@ from pydantic import Field
 
 from iris_operator.api.base import Conditions, LocalObjectReference, Model, Quantity, Resource, Time
 from iris_operator.api.names import CONTROLLER_PORT, WORKER_PORT
+from iris_operator.api.rules import rules
 
 Seconds = Annotated[int, Field(ge=1, le=604800)]
 
@@ -74,6 +75,14 @@ class WorkerClaim(Model):
 
 class DiskSpace(Model):
     """When a node's disk counts as full, and what is done then."""
+
+    model_config = rules(
+        {
+            "rule": "(has(self.collectImagesBelowPercent) ? self.collectImagesBelowPercent : 75) <= "
+            "(has(self.collectImagesAbovePercent) ? self.collectImagesAbovePercent : 85)",
+            "message": "collectImagesBelowPercent is over collectImagesAbovePercent: images would be collected for ever",
+        }
+    )
 
     collect_images_above_percent: Annotated[
         int, Field(ge=1, le=100, description="Use above which unused images are removed, the longest unused first.")

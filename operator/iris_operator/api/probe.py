@@ -10,8 +10,13 @@ from iris_operator.api.base import Model
 from iris_operator.api.rules import exactly_one, rules
 
 _PORT = Field(
-    max_length=63,
-    json_schema_extra={"x-kubernetes-int-or-string": True},
+    json_schema_extra={
+        "x-kubernetes-int-or-string": True,
+        "minimum": 1,
+        "maximum": 65535,
+        "maxLength": 15,
+        "pattern": r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$",
+    },
     description="Number of the port, or the name of one of spec.ports.",
 )
 

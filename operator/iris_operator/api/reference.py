@@ -10,6 +10,7 @@ from typing import Any
 
 from iris_operator.api import crd
 from iris_operator.api.base import Resource
+from iris_operator.api.quantity import QUANTITY_PATTERN
 
 _FILE = Path("docs/api.md")
 _HEAD = """<!-- Generated from operator/iris_operator/api by `make generate`. Do not edit. -->
@@ -64,7 +65,7 @@ def _walk(schema: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, dict[
 
 def _type(schema: dict[str, Any]) -> str:
     if schema.get("x-kubernetes-int-or-string"):
-        return "quantity"
+        return "quantity" if schema.get("pattern") == QUANTITY_PATTERN else "integer or string"
     if schema.get("format") == "date-time":
         return "time"
     if isinstance(schema.get("items"), dict):
@@ -92,7 +93,11 @@ def _bounds(schema: dict[str, Any], required: bool) -> str:
 
 
 def _cell(schema: dict[str, Any]) -> str:
-    return str(schema.get("description", "")).replace("|", "\\|")
+    within = [*schema.get("x-kubernetes-validations", [])]
+    if isinstance(schema.get("items"), dict):
+        within += schema["items"].get("x-kubernetes-validations", [])
+    said = [str(schema.get("description", "")), *(f"Rule: {one['message']}." for one in within)]
+    return " ".join(said).replace("|", "\\|")
 
 
 def _listed(names: Any) -> str:

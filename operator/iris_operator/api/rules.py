@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from pydantic import ConfigDict
 
+# A part of a path that is not '..'. As patterns, since CEL's budget is not enough for lists of paths.
+_PART = r"([^/.][^/]*|\.[^/.][^/]*|\.\.[^/]+|\.)"
+RELATIVE_PATH = rf"^{_PART}(/{_PART}?)*$"
+RELATIVE_PATH_OR_NONE = rf"^({_PART}(/{_PART}?)*)?$"
+ABSOLUTE_PATH = rf"^(/{_PART}?)+$"
+
 
 def rules(*found: dict[str, str]) -> ConfigDict:
     """A model's config that puts these rules on its schema."""

@@ -227,9 +227,12 @@ class TaskSpec(Model):
     ] = None
     readiness_probe: Annotated[Probe | None, Field(description="Shown as condition Ready, and in the Service.")] = None
     lifecycle: Annotated[Lifecycle, Field(description="What is done around the command's end.")] = Lifecycle()
-    container_lifetime: Annotated[ContainerLifetime, Field(description="How long its container lives.")] = (
-        ContainerLifetime()
-    )
+    container_lifetime: Annotated[
+        ContainerLifetime,
+        Field(
+            description="How long its container lives. PerRun: as long as the Task. Persistent: it stays on its node under its name, for the next Task there. NoLaunch: it must be there already."
+        ),
+    ] = ContainerLifetime()
     timeouts: Annotated[TaskTimeouts, Field(description="How long it may take.")] = TaskTimeouts()
     working_dir: Annotated[
         str,

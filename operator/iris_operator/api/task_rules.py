@@ -26,6 +26,38 @@ _GPU_SAME = (
 _MOUNTED = (
     "!has(self.volumeMounts) || self.volumeMounts.all(m, has(self.volumes) && self.volumes.exists(v, v.name == m.name))"
 )
+_PORT_NUMBERS = (
+    "!has(self.ports) || self.ports.all(p, !has(p.containerPort) || p.containerPort == 0 || "
+    "self.ports.exists_one(q, has(q.containerPort) && q.containerPort == p.containerPort && q.protocol == p.protocol))"
+)
+_BUNDLE_VOLUME = (
+    "!has(self.bundle) || !has(self.bundle.volume) || "
+    "(has(self.volumes) && self.volumes.exists(v, v.name == self.bundle.volume.name))"
+)
+
+
+def _named_port(has: str, port: str) -> str:
+    return f"!({has}) || type({port}) != string || (has(self.ports) && self.ports.exists(p, p.name == string({port})))"
+
+
+_NAMED_PORTS = [
+    (
+        f".{probe}",
+        " && ".join(
+            f"({_named_port(f'has(self.{probe}) && has(self.{probe}.{way})', f'self.{probe}.{way}.port')})"
+            for way in ("httpGet", "tcpSocket")
+        ),
+    )
+    for probe in ("startupProbe", "livenessProbe", "readinessProbe")
+] + [
+    (
+        ".lifecycle",
+        _named_port(
+            "has(self.lifecycle) && has(self.lifecycle.preStop) && has(self.lifecycle.preStop.httpGet)",
+            "self.lifecycle.preStop.httpGet.port",
+        ),
+    )
+]
 _SERVICE = "!has(self.serviceName) || self.serviceName == '' || (has(self.ports) && self.ports.size() > 0)"
 
 
@@ -51,4 +83,18 @@ TASK_RULES: list[dict[str, str]] = [
         "fieldPath": ".serviceName",
         "message": "serviceName needs ports: name the ports that the Service leads to",
     },
+    {
+        "rule": _PORT_NUMBERS,
+        "fieldPath": ".ports",
+        "message": "two ports have one number: a number is taken once (0: a free one is found)",
+    },
+    {
+        "rule": _BUNDLE_VOLUME,
+        "fieldPath": ".bundle",
+        "message": "bundle.volume.name is the name of no volume: add it to volumes, or mend the name",
+    },
+    *(
+        {"rule": rule, "fieldPath": path, "message": "port is the name of no port: add it to ports, or give its number"}
+        for path, rule in _NAMED_PORTS
+    ),
 ]

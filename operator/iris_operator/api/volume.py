@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from iris_operator.api.base import Model, Quantity
-from iris_operator.api.rules import exactly_one, rules
+from iris_operator.api.rules import ABSOLUTE_PATH, RELATIVE_PATH, RELATIVE_PATH_OR_NONE, exactly_one, rules
 
 _OBJECT = Field(min_length=1, max_length=253, description="Name of the object, in the Task's namespace.")
 _MODE = Field(ge=0, le=0o777, description="Permissions of the files, such as 420 (0644 in octal).")
@@ -23,7 +23,7 @@ class KeyToPath(Model):
         Field(
             min_length=1,
             max_length=4096,
-            pattern=r"^[^/].*$",
+            pattern=RELATIVE_PATH,
             description="File's path below the volume, relative, without '..'.",
         ),
     ]
@@ -46,7 +46,9 @@ class EmptyDirVolume(Model):
 class HostPathVolume(Model):
     """A path of the node; only below what IrisCluster spec.policy.allowedHostPaths names."""
 
-    path: Annotated[str, Field(min_length=1, max_length=4096, pattern=r"^/.*$", description="Absolute path.")]
+    path: Annotated[
+        str, Field(min_length=1, max_length=4096, pattern=ABSOLUTE_PATH, description="Absolute path, without '..'.")
+    ]
     type: Annotated[
         Literal["", "Directory", "DirectoryOrCreate", "File"],
         Field(description="What must be there; DirectoryOrCreate makes it. Empty: anything."),
@@ -108,12 +110,28 @@ class Volume(Model):
             min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", description="Name to mount it by."
         ),
     ]
-    empty_dir: Annotated[EmptyDirVolume | None, Field(description="An empty directory.")] = None
-    host_path: Annotated[HostPathVolume | None, Field(description="A path of the node.")] = None
-    config_map: Annotated[ConfigMapVolume | None, Field(description="A ConfigMap's keys as files.")] = None
-    secret: Annotated[SecretVolume | None, Field(description="A Secret's keys as files.")] = None
-    persistent_volume_claim: Annotated[ClaimVolume | None, Field(description="A claim of the worker Pods.")] = None
-    node_cache: Annotated[NodeCacheVolume | None, Field(description="A directory shared on the node.")] = None
+    empty_dir: Annotated[
+        EmptyDirVolume | None, Field(description="An empty directory for this attempt alone; gone with it.")
+    ] = None
+    host_path: Annotated[
+        HostPathVolume | None,
+        Field(description="A path of the node, below one of IrisCluster spec.policy.allowedHostPaths."),
+    ] = None
+    config_map: Annotated[
+        ConfigMapVolume | None, Field(description="A ConfigMap's keys as files, as they are when the attempt starts.")
+    ] = None
+    secret: Annotated[
+        SecretVolume | None,
+        Field(description="A Secret's keys as files in memory, as they are when the attempt starts."),
+    ] = None
+    persistent_volume_claim: Annotated[
+        ClaimVolume | None,
+        Field(description="A claim that the worker Pods mount: one of IrisCluster spec.worker.volumeClaims."),
+    ] = None
+    node_cache: Annotated[
+        NodeCacheVolume | None,
+        Field(description="A directory on the node that all Tasks of the namespace share, and that outlives them."),
+    ] = None
 
 
 class VolumeMount(Model):
@@ -125,7 +143,9 @@ class VolumeMount(Model):
     ]
     sub_path: Annotated[
         str,
-        Field(max_length=4096, pattern=r"^([^/].*)?$", description="Only this path below the volume, without '..'."),
+        Field(
+            max_length=4096, pattern=RELATIVE_PATH_OR_NONE, description="Only this path below the volume, without '..'."
+        ),
     ] = ""
     read_only: Annotated[bool, Field(description="Mounted read-only.")] = False
 
@@ -167,7 +187,7 @@ class VolumeSource(Model):
     """An archive or a directory on one of the Task's volumes."""
 
     name: Annotated[str, Field(min_length=1, max_length=63, description="Name of the volume.")]
-    path: Annotated[str, Field(max_length=4096, pattern=r"^([^/].*)?$", description="Path below it.")] = ""
+    path: Annotated[str, Field(max_length=4096, pattern=RELATIVE_PATH_OR_NONE, description="Path below it.")] = ""
 
 
 class Bundle(Model):

@@ -58,6 +58,16 @@ def test_every_field_is_described(model: type[Resource]) -> None:
         ("scalegroup.spec.disruption.maxUnavailable", "share of the group"),
         ("scalegroup.status.decisions", "newest first"),
         ("iriscluster.spec.autoscaler.scaleDownDelaySeconds", "idle"),
+        ("task.spec.retryPolicy", "by whose fault"),
+        ("task.spec.retryPolicy.onExitCodes.action", "Fail: never again"),
+        ("task.spec.timeouts.schedulingSeconds", "SchedulingTimeout"),
+        ("task.spec.env.valueFrom.secretKeyRef", "A key of a Secret"),
+        ("task.spec.volumes.hostPath", "allowedHostPaths"),
+        ("task.spec.bundle.digest", "sha256 of the archive"),
+        ("task.spec.readinessProbe.tcpSocket.port", "name of one of spec.ports"),
+        ("task.spec.containerLifetime", "NoLaunch: it must be there already"),
+        ("task.status.retryAfter", "not placed before"),
+        ("iriscluster.spec.policy.allowPrivileged", "owns its node"),
     ],
 )
 def test_kubectl_explain(kubeconfig: Path, path: str, words: str) -> None:
@@ -79,7 +89,7 @@ COLUMNS = {
         "Age",
     ],
     "Slice": ["Name", "Phase", "Group", "Nodes", "Tasks", "Idle", "Age"],
-    "Task": ["Name", "Phase", "Reason", "Slice", "Exit", "Started", "Age"],
+    "Task": ["Name", "Phase", "Reason", "Attempt", "Node", "Exit", "Age"],
 }
 
 
@@ -116,7 +126,14 @@ _STATUS: dict[str, dict[str, Any]] = {
         ],
     },
     "Slice": {"phase": "Ready", "nodesReady": "1/1", "tasks": 2, "idleSince": "2026-11-21T12:00:00Z"},
-    "Task": {"phase": "Failed", "reason": "Error", "exitCode": 3, "startTime": "2026-11-21T12:00:00Z"},
+    "Task": {
+        "phase": "Failed",
+        "reason": "Error",
+        "exitCode": 3,
+        "attempt": 2,
+        "startTime": "2026-11-21T12:00:00Z",
+        "retries": {"user": 1},
+    },
 }
 _CELLS = {
     "IrisCluster": {"Ready": "True", "Slices": 3, "SlicesReady": 2, "Pending": 4, "CPU-Free": "12", "GPU-Free": "8"},
@@ -130,7 +147,7 @@ _CELLS = {
         "Decision": "newest",
     },
     "Slice": {"Phase": "Ready", "Group": "g", "Nodes": "1/1", "Tasks": 2},
-    "Task": {"Phase": "Failed", "Reason": "Error", "Slice": "s", "Exit": 3},
+    "Task": {"Phase": "Failed", "Reason": "Error", "Attempt": 2, "Node": "s-n0", "Exit": 3},
 }
 
 

@@ -39,7 +39,205 @@ def _quantity(text: Any) -> dict[str, Any]:
     return {**_TASK, "resources": {"limits": {"memory": text}}}
 
 
+def _with(**spec: Any) -> dict[str, Any]:
+    return {**_TASK, **spec}
+
+
+def _volume(**source: Any) -> dict[str, Any]:
+    return _with(volumes=[{"name": "v", **source}])
+
+
+def _mount(**mount: Any) -> dict[str, Any]:
+    return _with(volumes=[{"name": "v", "nodeCache": {}}], volumeMounts=[{"name": "v", "mountPath": "/v", **mount}])
+
+
+def _variable(**source: Any) -> dict[str, Any]:
+    return _with(env=[{"name": "A", **source}])
+
+
+def _probe(**probe: Any) -> dict[str, Any]:
+    return _with(readinessProbe=probe)
+
+
+def _lifetime(**lifetime: Any) -> dict[str, Any]:
+    return _with(containerLifetime=lifetime)
+
+
+_KEY_OF = {"name": "o", "key": "k"}
+_SHA = f"sha256:{'0' * 64}"
+_HTTP = {"url": "https://h/a.tgz"}
+_EXEC = {"exec": {"command": ["true"]}}
+
+_REFUSED_TASKS = {
+    "a value from two places": (_variable(value="x", valueFrom={"secretKeyRef": _KEY_OF}), "spec.env[0]", "keep one"),
+    "a value from nowhere": (_variable(valueFrom={}), "spec.env[0].valueFrom", "exactly one of"),
+    "a value from a Secret and a ConfigMap": (
+        _variable(valueFrom={"secretKeyRef": _KEY_OF, "configMapKeyRef": _KEY_OF}), "valueFrom", "exactly one of"
+    ),
+    "a value from a Secret's no key": (_variable(valueFrom={"secretKeyRef": {"name": "o"}}), "secretKeyRef.key", "Required"),
+    "a value from an unknown fact": (
+        _variable(valueFrom={"fieldRef": {"fieldPath": "spec.nodeName"}}), "fieldRef.fieldPath", "spec.binding.nodeName"
+    ),
+    "an environment from nothing": (_with(envFrom=[{"prefix": "A"}]), "spec.envFrom[0]", "exactly one of"),
+    "an environment from two": (
+        _with(envFrom=[{"secretRef": {"name": "a"}, "configMapRef": {"name": "a"}}]), "spec.envFrom[0]", "exactly one of"
+    ),
+    "set-up without a command": (_with(setup=[{"name": "a"}]), "spec.setup[0].command", "Required"),
+    "set-up of an empty command": (_with(setup=[{"command": []}]), "spec.setup[0].command", "at least 1"),
+    "33 set-up commands": (_with(setup=[{"command": ["true"]}] * 33), "spec.setup", "32"),
+    "bundle of nothing": (_with(bundle={"digest": _SHA}), "spec.bundle", "exactly one of http, s3, configMap and volume"),
+    "bundle of two": (
+        _with(bundle={"digest": _SHA, "http": _HTTP, "configMap": {"name": "c"}}), "spec.bundle", "exactly one of"
+    ),
+    "bundle by HTTP without a digest": (_with(bundle={"http": _HTTP}), "spec.bundle", "digest is required"),
+    "bundle by S3 without a digest": (
+        _with(bundle={"s3": {"bucket": "b", "key": "k"}}), "spec.bundle", "as sha256sum prints it"
+    ),
+    "bundle with half a digest": (_with(bundle={"digest": "sha256:0", "http": _HTTP}), "bundle.digest", "sha256"),
+    "bundle by FTP": (_with(bundle={"digest": _SHA, "http": {"url": "ftp://h/a"}}), "bundle.http.url", "https?"),
+    "bundle from no volume": (_with(bundle={"volume": {"name": "v"}}), "spec.bundle", "mend the name"),
+    "bundle from above its volume": (
+        _with(volumes=[{"name": "v", "nodeCache": {}}], bundle={"volume": {"name": "v", "path": "a/../../b"}}),
+        "spec.bundle.volume.path",
+    ),
+    "volume of nothing": (_volume(), "spec.volumes[0]", "exactly one of emptyDir"),
+    "volume of two": (_volume(emptyDir={}, nodeCache={}), "spec.volumes[0]", "exactly one of"),
+    "two volumes of one name": (
+        _with(volumes=[{"name": "v", "emptyDir": {}}, {"name": "v", "nodeCache": {}}]), "spec.volumes[1]", "Duplicate"
+    ),
+    "volume on paper": (_volume(emptyDir={"medium": "Paper"}), "emptyDir.medium", "Memory"),
+    "volume of less than nothing": (_volume(emptyDir={"sizeLimit": "-1Gi"}), "emptyDir.sizeLimit"),
+    "relative path of the node": (_volume(hostPath={"path": "data"}), "hostPath.path"),
+    "path of the node that leads out": (_volume(hostPath={"path": "/data/../etc"}), "hostPath.path"),
+    "file above its volume": (
+        _volume(configMap={"name": "c", "items": [{"key": "k", "path": "../k"}]}), "configMap.items[0].path"
+    ),
+    "absolute file of a Secret": (
+        _volume(secret={"secretName": "c", "items": [{"key": "k", "path": "/k"}]}), "secret.items[0].path"
+    ),
+    "permissions beyond all": (_volume(configMap={"name": "c", "defaultMode": 512}), "configMap.defaultMode", "511"),
+    "claim without a name": (_volume(persistentVolumeClaim={}), "persistentVolumeClaim.claimName", "Required"),
+    "cache with a path for a name": (_volume(nodeCache={"name": "../x"}), "nodeCache.name"),
+    "mount of no volume": (_with(volumeMounts=[{"name": "v", "mountPath": "/v"}]), "spec.volumeMounts", "mend the name"),
+    "mount of another volume": (
+        {**_mount(), "volumeMounts": [{"name": "w", "mountPath": "/v"}]}, "spec.volumeMounts", "mend the name"
+    ),
+    "mount at a relative path": (_mount(mountPath="v"), "volumeMounts[0].mountPath"),
+    "mount over the root": (_mount(mountPath="/"), "volumeMounts[0].mountPath"),
+    "mount of what is above": (_mount(subPath="a/.."), "volumeMounts[0].subPath"),
+    "two mounts at one path": (
+        {**_mount(), "volumeMounts": [{"name": "v", "mountPath": "/v"}] * 2}, "volumeMounts[1]", "Duplicate"
+    ),
+    "port without a name": (_with(ports=[{"containerPort": 80}]), "spec.ports[0].name", "Required"),
+    "port beyond the last": (_with(ports=[{"name": "a", "containerPort": 65536}]), "containerPort", "65535"),
+    "two ports of one number": (
+        _with(ports=[{"name": "a", "containerPort": 80}, {"name": "b", "containerPort": 80}]), "spec.ports", "taken once"
+    ),
+    "service without ports": (_with(serviceName="web"), "spec.serviceName", "serviceName needs ports"),
+    "service of a bad name": (_with(serviceName="Web", ports=[{"name": "a"}]), "spec.serviceName"),
+    "probe that asks nothing": (_probe(periodSeconds=5), "spec.readinessProbe", "exactly one of exec, httpGet"),
+    "probe that asks two": (_probe(**_EXEC, tcpSocket={"port": 80}), "spec.readinessProbe", "exactly one of"),
+    "probe without a port": (_probe(httpGet={"path": "/"}), "httpGet.port", "Required"),
+    "probe of port 0": (_probe(tcpSocket={"port": 0}), "tcpSocket.port", "1"),
+    "probe of port 65536": (_probe(tcpSocket={"port": 65536}), "tcpSocket.port", "65535"),
+    "probe of no port": (_probe(httpGet={"port": "web"}), "spec.readinessProbe", "the name of no port"),
+    "startup probe of no port": (_with(startupProbe={"tcpSocket": {"port": "web"}}), "startupProbe", "the name of no port"),
+    "liveness probe of another port": (
+        _with(livenessProbe={"httpGet": {"port": "web"}}, ports=[{"name": "api"}]), "livenessProbe", "the name of no port"
+    ),
+    "probe without a pause": (_probe(**_EXEC, periodSeconds=0), "readinessProbe.periodSeconds", "1"),
+    "probe without a threshold": (_probe(**_EXEC, failureThreshold=0), "readinessProbe.failureThreshold", "1"),
+    "preStop of nothing": (_with(lifecycle={"preStop": {}}), "lifecycle.preStop", "exactly one of exec and httpGet"),
+    "preStop of no port": (
+        _with(lifecycle={"preStop": {"httpGet": {"port": "web"}}}), "spec.lifecycle", "the name of no port"
+    ),
+    "stop signal by number": (_with(lifecycle={"stopSignal": "15"}), "lifecycle.stopSignal", "SIG"),
+    "container of no name that stays": (_lifetime(policy="Persistent"), "containerLifetime.name", "name is required"),
+    "container of no name that is there": (_lifetime(policy="NoLaunch"), "containerLifetime.name", "name is required"),
+    "script for a container that isn't started": (
+        _lifetime(policy="NoLaunch", name="c", setupScript={"inline": "true"}), "setupScript", "starts no container"
+    ),
+    "script of nothing": (_lifetime(setupScript={}), "setupScript", "exactly one of inline"),
+    "script of two": (_lifetime(setupScript={"inline": "true", "packaged": "sshd"}), "setupScript", "exactly one of"),
+    "script that isn't packaged": (_lifetime(setupScript={"packaged": "telnetd"}), "setupScript.packaged", "sshd"),
+    "script of 257 KiB": (_lifetime(setupScript={"inline": "x" * (257 * 1024)}), "setupScript.inline", "262144"),
+    "removed key launch": (_lifetime(launch=False), "containerLifetime.launch", "write policy: PerRun"),
+    "removed key enabled": (_lifetime(enabled=True), "containerLifetime.enabled", "leave it out"),
+    "lifetime of a year": (_lifetime(policy="Forever", name="c"), "containerLifetime.policy", "NoLaunch"),
+    "start in no time": (_lifetime(startTimeoutSeconds=0), "startTimeoutSeconds", "1"),
+    "placing in no time": (_with(timeouts={"schedulingSeconds": 0}), "timeouts.schedulingSeconds", "1"),
+    "building in no time": (_with(timeouts={"buildingSeconds": 0}), "timeouts.buildingSeconds", "1"),
+    "running in no time": (_with(timeouts={"runningSeconds": 0}), "timeouts.runningSeconds", "1"),
+    "user retries without end": (_with(retryPolicy={"user": 1001}), "retryPolicy.user", "1000"),
+    "backoff of two days": (_with(retryPolicy={"backoffSeconds": 172800}), "retryPolicy.backoffSeconds", "86400"),
+    "rule of no exit code": (
+        _with(retryPolicy={"onExitCodes": [{"exitCodes": [], "action": "Fail"}]}), "onExitCodes[0].exitCodes", "at least 1"
+    ),
+    "rule of exit code 256": (
+        _with(retryPolicy={"onExitCodes": [{"exitCodes": [256], "action": "Fail"}]}), "exitCodes[0]", "255"
+    ),
+    "rule that shrugs": (
+        _with(retryPolicy={"onExitCodes": [{"exitCodes": [1], "action": "Shrug"}]}), "onExitCodes[0].action", "Succeed"
+    ),
+    "capability with CAP_ in lower case": (
+        _with(securityContext={"capabilities": {"add": ["net_admin"]}}), "capabilities.add[0]"
+    ),
+    "runtime of another house": (_with(runtime="podman"), "spec.runtime", "enroot"),
+    "hugepages of less than none": (_with(resources={"limits": {"hugepages-2Mi": "-2Mi"}}), "hugepages-2Mi"),
+    "no process at all": (_with(resources={"pids": 0}), "resources.pids", "1"),
+}  # fmt: skip
+
+_TAKEN_TASKS = {
+    "environment from everywhere": _with(
+        env=[
+            {"name": "A", "value": "x"}, {"name": "B", "valueFrom": {"secretKeyRef": _KEY_OF}},
+            {"name": "C", "valueFrom": {"configMapKeyRef": {**_KEY_OF, "optional": True}}},
+            {"name": "D", "valueFrom": {"fieldRef": {"fieldPath": "spec.binding.rank"}}},
+        ],
+        envFrom=[{"prefix": "P_", "secretRef": {"name": "s"}}, {"configMapRef": {"name": "c", "optional": True}}],
+    ),
+    "every kind of volume": _with(
+        volumes=[
+            {"name": "a", "emptyDir": {"medium": "Memory", "sizeLimit": "1Gi"}},
+            {"name": "b", "hostPath": {"path": "/data/..x/y", "type": "DirectoryOrCreate"}},
+            {"name": "c", "configMap": {"name": "c", "items": [{"key": "k", "path": "a/..k/./k"}], "defaultMode": 0}},
+            {"name": "d", "secret": {"secretName": "s"}},
+            {"name": "e", "persistentVolumeClaim": {"claimName": "p", "readOnly": True}},
+            {"name": "f", "nodeCache": {"name": "pip"}},
+        ],
+        volumeMounts=[{"name": name, "mountPath": f"/{name}", "subPath": "x/y"} for name in "abcdef"],
+    ),
+    "bundle by HTTP": _with(bundle={"digest": _SHA, "http": {**_HTTP, "secretName": "s"}}),
+    "bundle from a ConfigMap, without a digest": _with(bundle={"configMap": {"name": "c"}, "mountPath": "/code"}),
+    "bundle from a volume": _with(
+        volumes=[{"name": "v", "nodeCache": {}}], bundle={"volume": {"name": "v", "path": "code/a.tgz"}}
+    ),
+    "ports and probes": _with(
+        ports=[{"name": "web", "containerPort": 80}, {"name": "dns", "containerPort": 80, "protocol": "UDP"},
+               {"name": "free"}, {"name": "free2", "containerPort": 0}],
+        serviceName="web",
+        startupProbe={"tcpSocket": {"port": "free"}}, livenessProbe=_EXEC, readinessProbe={"httpGet": {"port": 80}},
+        lifecycle={"preStop": {"httpGet": {"port": "web"}}, "stopSignal": "SIGRTMIN+3"},
+    ),
+    "a container that stays": _lifetime(policy="Persistent", name="c", setupScript={"packaged": "sshd"}, idleSeconds=60),
+    "a container that is there": _lifetime(policy="NoLaunch", name="c"),
+    "a script for one run": _lifetime(setupScript={"inline": "x" * (256 * 1024)}),
+    "retries by cause": _with(
+        retryPolicy={
+            "user": 3, "infrastructure": 0, "preemption": 10000, "backoffSeconds": 0, "maxBackoffSeconds": 0,
+            "onExitCodes": [{"exitCodes": [42, 137], "action": "Retry"}, {"exitCodes": [0], "action": "Fail"}],
+        },
+        timeouts={"schedulingSeconds": 60, "buildingSeconds": 60, "runningSeconds": 60},
+    ),
+    "all that a policy may refuse": _with(
+        runtime="enroot",
+        securityContext={"privileged": True, "capabilities": {"add": ["SYS_ADMIN"], "drop": ["ALL"]}},
+    ),
+}  # fmt: skip
+
+
 REFUSED = {
+    **{f"task: {name}": Refused(TASKS, case[0], case[1:]) for name, case in _REFUSED_TASKS.items()},
     "task without an image": Refused(TASKS, {"command": ["true"]}, ("spec.image", "Required")),
     "task with an empty image": Refused(TASKS, {"image": ""}, ("spec.image", "at least 1")),
     "task image with a space": Refused(TASKS, {"image": "a b"}, ("spec.image",)),
@@ -130,6 +328,29 @@ REFUSED = {
     "lease shorter than two renewals": Refused(
         IRIS_CLUSTERS, {"timeouts": {"agentLeaseSeconds": 10}}, ("spec.timeouts.agentLeaseSeconds", "20")
     ),
+    "claim of the workers without a name": Refused(
+        IRIS_CLUSTERS,
+        {"worker": {"volumeClaims": [{"readOnly": True}]}},
+        ("worker.volumeClaims[0].claimName", "Required"),
+    ),
+    "one claim of the workers twice": Refused(
+        IRIS_CLUSTERS, {"worker": {"volumeClaims": [{"claimName": "a"}] * 2}}, ("worker.volumeClaims[1]", "Duplicate")
+    ),
+    "runtime of the workers": Refused(IRIS_CLUSTERS, {"worker": {"runtime": "podman"}}, ("worker.runtime", "docker")),
+    "no Tasks on a node": Refused(IRIS_CLUSTERS, {"worker": {"maxTasks": 0}}, ("worker.maxTasks", "1")),
+    "images collected for ever": Refused(
+        IRIS_CLUSTERS, {"worker": {"disk": {"collectImagesBelowPercent": 90}}}, ("worker.disk", "for ever")
+    ),
+    "disk that is more than full": Refused(
+        IRIS_CLUSTERS, {"worker": {"disk": {"refuseTasksAbovePercent": 101}}}, ("disk.refuseTasksAbovePercent", "100")
+    ),
+    "relative path allowed": Refused(
+        IRIS_CLUSTERS, {"policy": {"allowedHostPaths": ["data"]}}, ("policy.allowedHostPaths[0]",)
+    ),
+    "archive by FTP": Refused(
+        IRIS_CLUSTERS, {"logs": {"archive": {"endpoint": "ftp://h"}}}, ("logs.archive.endpoint", "https?")
+    ),
+    "log of less than nothing": Refused(IRIS_CLUSTERS, {"logs": {"maxBytes": "-1"}}, ("logs.maxBytes",)),
     "boot time of nothing": Refused(IRIS_CLUSTERS, {"timeouts": {"bootSeconds": 0}}, ("timeouts.bootSeconds", "1")),
     "headroom that is no quantity": Refused(
         IRIS_CLUSTERS, {"worker": {"headroom": {"cpu": "some"}}}, ("spec.worker.headroom.cpu",)
@@ -144,6 +365,11 @@ async def test_refused_with_the_field_s_name(api: KubeClient, namespace: str, na
         await api.create(case.kind, _body(case.kind, case.spec), namespace)
     for word in case.words:
         assert word in caught.value.message
+
+
+@pytest.mark.parametrize("name", _TAKEN_TASKS)
+async def test_taken(api: KubeClient, namespace: str, name: str) -> None:
+    await api.create(TASKS, _body(TASKS, _TAKEN_TASKS[name]), namespace)
 
 
 async def test_a_number_is_the_same_with_and_without_quotes(api: KubeClient, namespace: str) -> None:
@@ -207,6 +433,25 @@ CHANGES = {
     "task: pull policy": Change(TASKS, _TASK, {"imagePullPolicy": "Always"}, _TASK_FIXED),
     "task: pull secrets": Change(TASKS, _TASK, {"imagePullSecrets": [{"name": "s"}]}, _TASK_FIXED),
     "task: retries": Change(TASKS, _TASK, {"retryPolicy": {"infrastructure": 1}}, _TASK_FIXED),
+    "task: runtime": Change(TASKS, _TASK, {"runtime": "docker"}, _TASK_FIXED),
+    "task: env from": Change(TASKS, _TASK, {"envFrom": [{"secretRef": {"name": "s"}}]}, _TASK_FIXED),
+    "task: setup": Change(TASKS, _TASK, {"setup": [{"command": ["true"]}]}, _TASK_FIXED),
+    "task: bundle": Change(TASKS, _TASK, {"bundle": {"configMap": {"name": "c"}}}, _TASK_FIXED),
+    "task: volumes": Change(TASKS, _TASK, {"volumes": [{"name": "v", "emptyDir": {}}]}, _TASK_FIXED),
+    "task: ports": Change(TASKS, _TASK, {"ports": [{"name": "a"}]}, _TASK_FIXED),
+    "task: probes": Change(TASKS, _TASK, {"livenessProbe": _EXEC}, _TASK_FIXED),
+    "task: startup probe": Change(TASKS, _TASK, {"startupProbe": _EXEC}, _TASK_FIXED),
+    "task: readiness probe": Change(TASKS, _TASK, {"readinessProbe": _EXEC}, _TASK_FIXED),
+    "task: lifecycle": Change(TASKS, _TASK, {"lifecycle": {"stopSignal": "SIGINT"}}, _TASK_FIXED),
+    "task: lifetime": Change(TASKS, _TASK, {"containerLifetime": {"idleSeconds": 5}}, _TASK_FIXED),
+    "task: timeouts": Change(TASKS, _TASK, {"timeouts": {"runningSeconds": 5}}, _TASK_FIXED),
+    "task: service": Change(TASKS, {**_TASK, "ports": [{"name": "a"}]}, {"serviceName": "web"}, _TASK_FIXED),
+    "task: mounts": Change(
+        TASKS,
+        {**_TASK, "volumes": [{"name": "v", "emptyDir": {}}]},
+        {"volumeMounts": [{"name": "v", "mountPath": "/v"}]},
+        _TASK_FIXED,
+    ),
     "task: cluster": Change(TASKS, _TASK, {"clusterName": "other"}, _TASK_FIXED),
     "task: binding, set": Change(TASKS, _TASK, {"binding": _BINDING}),
     "task: binding, told to stop": Change(TASKS, {**_TASK, "binding": _BINDING}, {"binding": {"stopReason": "Why"}}),

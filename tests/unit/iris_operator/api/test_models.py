@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 from iris_operator.api.slice import Slice
-from iris_operator.api.task import Task
+from iris_operator.api.task import Task, TaskSpec
+from iris_operator.api.task_rules import TASK_RULES
 from tests.builders import slice_, task
 
 
@@ -35,3 +38,9 @@ def test_an_owner_reference_blocks_and_controls() -> None:
         "blockOwnerDeletion": True,
     }  # fmt: skip
     assert Slice.KIND == "Slice"
+
+
+def test_every_field_of_a_task_is_fixed_but_its_binding() -> None:
+    """Whoever adds a field adds it to the rule too."""
+    fixed = set(re.findall(r"has\(oldSelf\.(\w+)\)", TASK_RULES[0]["rule"]))
+    assert fixed == {field.alias or name for name, field in TaskSpec.model_fields.items()} - {"binding"}
