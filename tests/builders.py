@@ -15,6 +15,7 @@ from iris_operator.api.core import Lease, Node, Pod
 from iris_operator.api.names import (
     ANNOTATION_AGENT_PROBLEM,
     ANNOTATION_AGENT_VERSION,
+    ANNOTATION_DISK_PRESSURE,
     ANNOTATION_SLICE,
     ANNOTATION_SLICE_UID,
     FINALIZER_SLICE,
@@ -226,11 +227,12 @@ def worker(slice_name: str = "s", rank: int = 0, node_name: str = "", **limits: 
     return PodBuilder(Pod, body)
 
 
-def lease(slice_name: str = "s", rank: int = 0, ago: float = 2, problem: str = "") -> Builder[Lease]:
+def lease(slice_name: str = "s", rank: int = 0, ago: float = 2, problem: str = "", disk: str = "") -> Builder[Lease]:
     """The agent of `worker(slice_name, rank)` renewed so many seconds before NOW."""
     name = worker_pod_name(slice_name, rank)
     labels = {LABEL_MANAGED: "true", LABEL_SLICE: slice_name}
-    notes = {ANNOTATION_AGENT_VERSION: "1", **({ANNOTATION_AGENT_PROBLEM: problem} if problem else {})}
+    said = {ANNOTATION_AGENT_PROBLEM: problem, ANNOTATION_DISK_PRESSURE: disk}
+    notes = {ANNOTATION_AGENT_VERSION: "1", **{name: text for name, text in said.items() if text}}
     metadata = {**_metadata(name), "labels": labels, "annotations": notes}
     spec = {"holderIdentity": f"uid-{name}", "renewTime": at(ago)}
     body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}

@@ -23,6 +23,7 @@ ANNOTATION_SLICE = "iris.dev/slice"
 ANNOTATION_SLICE_UID = "iris.dev/slice-uid"
 ANNOTATION_AGENT_VERSION = "iris.dev/agent-version"
 ANNOTATION_AGENT_PROBLEM = "iris.dev/agent-problem"
+ANNOTATION_DISK_PRESSURE = "iris.dev/disk-pressure"  # on an agent's Lease: why it wants no more Tasks
 
 ANNOTATION_FORCE_DELETE = "iris.dev/force-delete"  # on a Slice: delete it in spite of its deletionProtection
 ANNOTATION_RETIRING = "iris.dev/retiring"  # on a Slice: why its ScaleGroup cordoned it, to delete it next

@@ -185,6 +185,9 @@ class SliceNode(Model):
     worker_uid: Annotated[str, Field(description="UID of its worker Pod.")] = ""
     agent_version: Annotated[str, Field(description="Version its agent reports.")] = ""
     message: Annotated[str, Field(description="What it waits for, when not ready.")] = ""
+    refuses: Annotated[
+        str, Field(description="Why it takes no more Tasks though it is ready: its disk is full. Those on it go on.")
+    ] = ""
     allocatable: Annotated[
         dict[str, Quantity], Field(description="What Tasks may use here: resource name to quantity.")
     ] = Field(default_factory=dict)

@@ -8,6 +8,7 @@ from iris_operator.api.base import Resource
 from iris_operator.api.core import Lease, Node, Pod
 from iris_operator.api.names import (
     ANNOTATION_AGENT_PROBLEM,
+    ANNOTATION_DISK_PRESSURE,
     ANNOTATION_ORPHANED_SINCE,
     ANNOTATION_SLICE,
     GPU_RESOURCE,
@@ -157,11 +158,11 @@ def _lease_changed(found: Lease, before: Resource | None) -> bool:
     if not isinstance(before, Lease) or before.spec.renew_time is None or found.spec.renew_time is None:
         return True
     late = (found.spec.renew_time - before.spec.renew_time).total_seconds() > 15
-    problem = found.metadata.annotations.get(ANNOTATION_AGENT_PROBLEM)
+    said, told = found.metadata.annotations, before.metadata.annotations
     return (
         late
         or before.spec.holder_identity != found.spec.holder_identity
-        or before.metadata.annotations.get(ANNOTATION_AGENT_PROBLEM) != problem
+        or any(said.get(one) != told.get(one) for one in (ANNOTATION_AGENT_PROBLEM, ANNOTATION_DISK_PRESSURE))
     )
 
 

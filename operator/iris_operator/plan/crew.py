@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from iris_operator.api.cluster import Autoscaler, IrisCluster
+from iris_operator.api.cluster import Autoscaler, IrisCluster, Worker
 from iris_operator.api.quantity import Amounts, amounts
 from iris_operator.api.scalegroup import Backoff, ScaleGroup
 from iris_operator.plan.backoff import blocked, failures_of, launches_allowed, plan_backoff
@@ -99,6 +99,7 @@ def muster(
     clock = now.timestamp()
     learned = _learned(group, roster)
     autoscaler = Autoscaler() if isinstance(settings, NoCluster) else settings.spec.autoscaler
+    worker = Worker() if isinstance(settings, NoCluster) else settings.spec.worker
     in_flight = len(roster.in_flight)
     failures = failures_of(roster.suspects, template, autoscaler, clock)
     backoff = group.status.backoff
@@ -116,7 +117,7 @@ def muster(
         roster=roster,
         busy=roster.names & busy.keys(),
         learned=learned,
-        capacity=group_capacity(group, learned),
+        capacity=group_capacity(group, learned, worker.max_tasks),
         backoff=backoff,
         room=room,
         may_launch=room if allowed is None else min(room, allowed),

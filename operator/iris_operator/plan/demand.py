@@ -99,7 +99,8 @@ class DemandPlan:
 
 def fit(capacity: NodeCapacity, shape: Shape) -> int:
     """Tasks of the shape on one node."""
-    return min((capacity.of(name) // value for name, value in shape.wanted.items()), default=PLENTY)
+    most = min((capacity.of(name) // value for name, value in shape.wanted.items()), default=PLENTY)
+    return min(most, capacity.tasks)
 
 
 def plan_demand(demands: Sequence[Demand], lots: Iterable[Lot], growers: Iterable[Grower]) -> DemandPlan:
@@ -258,7 +259,7 @@ def _split(lot: Lot, shape: Shape, tasks: int, each: int) -> tuple[list[Lot], tu
 
 def _less(capacity: NodeCapacity, shape: Shape, tasks: int) -> NodeCapacity:
     known = {name: value - shape.wanted.get(name, 0) * tasks for name, value in capacity.known.items()}
-    return NodeCapacity(known, capacity.complete)
+    return NodeCapacity(known, capacity.complete, capacity.tasks - tasks)
 
 
 def _per_slice(grower: Grower, shape: Shape) -> int:

@@ -16,10 +16,14 @@ PLENTY = 2**62
 
 @dataclass(frozen=True, slots=True)
 class NodeCapacity:
-    """`known`: amounts in own units. `complete`: what isn't among them isn't there, rather than unknown."""
+    """`known`: amounts in own units. `complete`: what isn't among them isn't there, rather than unknown.
+
+    `tasks`: how many it takes at most, whatever their size.
+    """
 
     known: Amounts
     complete: bool
+    tasks: int = PLENTY
 
     def of(self, name: str) -> int:
         """How much there is of a resource; PLENTY when unknown."""
@@ -34,10 +38,10 @@ def ordered_capacity(template: SliceTemplateSpec) -> NodeCapacity:
     return NodeCapacity(known, False)
 
 
-def group_capacity(group: ScaleGroup, learned: Amounts) -> NodeCapacity:
+def group_capacity(group: ScaleGroup, learned: Amounts, max_tasks: int = PLENTY) -> NodeCapacity:
     """spec.nodeResources over what was learned over what was ordered."""
     ordered = ordered_capacity(group.spec.template.spec).known
-    return NodeCapacity({**ordered, **learned, **amounts(group.spec.node_resources)}, bool(learned))
+    return NodeCapacity({**ordered, **learned, **amounts(group.spec.node_resources)}, bool(learned), max_tasks)
 
 
 def learn(before: Amounts, kinds: Sequence[Amounts], *, forget: bool) -> dict[str, int]:

@@ -39,7 +39,10 @@ _SCOPES = 64
 
 @dataclass(slots=True)
 class Slot:
-    """One ready node of a slice that takes Tasks: what they may use of it and what is free now."""
+    """One ready node of a slice that takes Tasks: what they may use of it and what is free now.
+
+    `tasks` of at most `max_tasks` are bound to it. `refuses`: why it takes no more though it is ready; empty: it does.
+    """
 
     slice_name: str
     scale_group_name: str
@@ -50,6 +53,9 @@ class Slot:
     worker_uid: str
     capacity: Amounts
     free: dict[str, int]
+    tasks: int
+    max_tasks: int
+    refuses: str
 
     scopes: tuple[Scope, ...] = field(init=False)
     """All that it belongs to."""
@@ -59,6 +65,11 @@ class Slot:
         group = self.scale_group_name
         if group:
             self.scopes += ((self.cluster, "", group), (self.cluster, self.slice_name, group))
+
+    @property
+    def room(self) -> int:
+        """Tasks that it may still take, by their number."""
+        return 0 if self.refuses else max(0, self.max_tasks - self.tasks)
 
     def place(self, free: Amounts) -> Entry:
         """Its entry, were so much free."""
@@ -104,6 +115,7 @@ class Ledger:
         self._tasks: dict[int, Task] = {}
         self._bound: dict[int, _Bound] = {}
         self._used: dict[str, dict[str, int]] = {}
+        self._numbers: dict[str, int] = {}  # worker UID -> Tasks bound to it
         self._capacities: dict[tuple[tuple[str, str], ...], Amounts] = {}
         self._slices: dict[int, tuple[Slice, tuple[str, ...]]] = {}
         self._members: dict[int, Member] = {}
@@ -126,18 +138,19 @@ class Ledger:
             slot = self.slots.get(worker)
             if slot is not None:
                 slot.free = minus(slot.capacity, self._used.get(worker, {}))
-                self._move(slot, slot.place(slot.free))
+                slot.tasks = self._numbers.get(worker, 0)
+                self._put(slot)
 
     def waiting(self) -> list[Waiting]:
         """Tasks to place, oldest first."""
         return sorted(self._waiting.values(), key=itemgetter(0, 1))
 
     def entries(self, scope: Scope) -> list[Entry]:
-        """The slots of a scope, the fullest first."""
+        """The slots of a scope that may take one more Task, the fullest first."""
         if scope not in self._sorted:
             if len(self._sorted) >= _SCOPES:
                 self._sorted.clear()
-            rows = [self._places[worker] for worker, slot in self.slots.items() if scope in slot.scopes]
+            rows = [entry for worker, entry in self._places.items() if scope in self.slots[worker].scopes]
             self._sorted[scope] = sorted(rows)
         return self._sorted[scope]
 
@@ -205,11 +218,8 @@ class Ledger:
             used[name] = used.get(name, 0) + sign * value
         if not any(used.values()):
             del self._used[bound.worker_uid]
-        number = self.busy.get(bound.slice_name, 0) + sign
-        if number:
-            self.busy[bound.slice_name] = number
-        else:
-            del self.busy[bound.slice_name]
+        _add(self._numbers, bound.worker_uid, sign)
+        _add(self.busy, bound.slice_name, sign)
 
     def _sync_slices(self, slices: Sequence[Slice]) -> None:
         now = dict(zip(map(id, slices), slices, strict=True))
@@ -223,12 +233,15 @@ class Ledger:
             made = {slot.worker_uid: slot for slot in self._slots(now[new])}
             self.slots.update(made)
             for slot in made.values():
-                self._move(slot, slot.place(slot.free))
+                self._put(slot)
             self._slices[new] = (now[new], tuple(made))
             kinds = {id(kind): kind for kind in self._capacities_of(now[new])}
             member = self._members[new] = make_member(now[new], tuple(kinds.values()))
             self._owned.setdefault(member.owner_uid, {})[new] = member
             self._rosters.pop(member.owner_uid, None)
+
+    def _put(self, slot: Slot) -> None:
+        self._move(slot, slot.place(slot.free) if slot.room else None)
 
     def _move(self, slot: Slot, entry: Entry | None) -> None:
         """Put the slot in its place among the others; None: take it out."""
@@ -262,6 +275,9 @@ class Ledger:
                     worker_uid=node.worker_uid,
                     capacity=capacity,
                     free=minus(capacity, self._used.get(node.worker_uid, {})),
+                    tasks=self._numbers.get(node.worker_uid, 0),
+                    max_tasks=cluster.spec.worker.max_tasks,
+                    refuses=node.refuses,
                 )
 
     def _capacities_of(self, owner: Slice) -> Iterable[Amounts]:
@@ -275,6 +291,14 @@ class Ledger:
         return self._capacities[text]
 
 
-def _settings(clusters: tuple[IrisCluster, ...]) -> list[tuple[str, object]]:
+def _settings(clusters: tuple[IrisCluster, ...]) -> list[tuple[object, ...]]:
     """What shapes and slots depend on."""
-    return [(one.metadata.name, one.spec.defaults) for one in clusters]
+    return [(one.metadata.name, one.spec.defaults, one.spec.worker.max_tasks) for one in clusters]
+
+
+def _add(numbers: dict[str, int], key: str, more: int) -> None:
+    number = numbers.get(key, 0) + more
+    if number:
+        numbers[key] = number
+    else:
+        del numbers[key]

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from iris_operator.api.cluster import IrisClusterSpec
 from iris_operator.api.core import Node, Pod
-from iris_operator.api.names import ANNOTATION_AGENT_VERSION, worker_pod_name
+from iris_operator.api.names import ANNOTATION_AGENT_VERSION, ANNOTATION_DISK_PRESSURE, worker_pod_name
 from iris_operator.api.quantity import to_quantities
 from iris_operator.api.slice import SliceNode
 from iris_operator.plan.actions import CreateWorker, DeleteWorker
@@ -139,6 +139,7 @@ def _with_worker(
         worker_uid=pod.metadata.uid,
         agent_version=lease.metadata.annotations.get(ANNOTATION_AGENT_VERSION, "") if lease else "",
         message=found.message if found else "",
+        refuses=lease.metadata.annotations.get(ANNOTATION_DISK_PRESSURE, "") if lease and not found else "",
         allocatable=to_quantities(task_capacity(pod, settings.worker)),
     )
     return _node_report(node, status, problem, reason=found.reason if found else "")

@@ -8,7 +8,7 @@ from iris_operator.api.slice import SliceStatus
 from iris_operator.plan.conditions import ConditionStatus, find_condition, set_condition, status_of
 from iris_operator.plan.node_pool_state import PoolState
 from iris_operator.plan.slice_nodes import NodeReport, waiting_text
-from iris_operator.plan.slice_plan import AGENTS_READY, NODE_POOL_ACCEPTED, NODES_FIT, NODES_READY
+from iris_operator.plan.slice_plan import AGENTS_READY, DISK_PRESSURE, NODE_POOL_ACCEPTED, NODES_FIT, NODES_READY
 from iris_operator.plan.snapshot import SliceView
 from iris_operator.plan.text import count
 from iris_operator.plan.worker_health import NODE_STATUS_UNKNOWN
@@ -71,4 +71,9 @@ def _conditions(view: SliceView, pool: PoolState, reports: list[NodeReport]) -> 
         rows.append((NODES_FIT, "False", "NodeUnfit", waiting_text(unfit)))
     elif find_condition(view.slice.status.conditions, NODES_FIT):
         rows.append((NODES_FIT, "True", "NodesFit", "every node that is Ready has what was ordered"))
+    full = [f"{one.status.name}: {one.status.refuses}" for one in reports if one.status.refuses]
+    if full:
+        rows.append((DISK_PRESSURE, "True", "DiskFull", waiting_text(full)))
+    elif find_condition(view.slice.status.conditions, DISK_PRESSURE):
+        rows.append((DISK_PRESSURE, "False", "DiskHasRoom", "no node's disk is too full for Tasks"))
     return rows

@@ -14,6 +14,7 @@ READY = "Ready"
 NODES_READY = "NodesReady"
 NODES_FIT = "NodesFit"  # only while, or after, a node came without what was ordered
 AGENTS_READY = "AgentsReady"
+DISK_PRESSURE = "DiskPressure"  # only while, or after, a node's disk was full
 NODE_POOL_ACCEPTED = "NodePoolAccepted"
 DRAINED = "Drained"  # only while spec.availability is Drained
 DELETED = "Deleted"  # only while its NodePool is being given back

@@ -31,11 +31,11 @@ class _Row:
     def wants(self, entry: Entry) -> bool:
         return entry[1] >= self.cpu and entry[2] >= self.memory
 
-    def move(self, before: Entry, after: Entry) -> None:
+    def move(self, before: Entry, after: Entry | None) -> None:
         at = bisect_left(self.entries, before)
         if at < len(self.entries) and self.entries[at] == before:
             del self.entries[at]
-        if self.wants(after):
+        if after is not None and self.wants(after):
             insort(self.entries, after)
 
 
@@ -51,6 +51,7 @@ class SlotIndex:
             row.entries = [entry for entry in ledger.entries(scope) if row.wants(entry)]
         self._slots = ledger.slots
         self._free: dict[str, Amounts] = {}  # of those of which room was taken
+        self._room: dict[str, int] = {}  # of the same: how many Tasks more
 
     def take(self, shape: Shape) -> Slot | None:
         """The fullest slot that has room for one more of the shape, with that room taken; None: none has."""
@@ -59,11 +60,16 @@ class SlotIndex:
             return None
         before = self._free.get(slot.worker_uid, slot.free)
         after = self._free[slot.worker_uid] = minus(before, shape.wanted)
-        was, is_ = slot.place(before), slot.place(after)
+        room = self._room[slot.worker_uid] = self.room(slot) - 1
+        was, is_ = slot.place(before), slot.place(after) if room else None
         for scope in slot.scopes:
             if scope in self._rows:
                 self._rows[scope].move(was, is_)
         return slot
+
+    def room(self, slot: Slot) -> int:
+        """Tasks that the slot may still take, by their number."""
+        return self._room.get(slot.worker_uid, slot.room)
 
     def free(self, scope: Scope) -> list[tuple[Slot, Amounts]]:
         """The slots of a scope, with what is left free in each."""

@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 
 from iris_operator.api.quantity import Amounts, shortage, to_quantity
 from iris_operator.api.slice import Availability, Slice, SlicePhase
-from iris_operator.plan.ledger import Scope
+from iris_operator.plan.ledger import Scope, Slot
 from iris_operator.plan.shapes import Shape
 from iris_operator.plan.slot_index import SlotIndex, scope_of
 from iris_operator.plan.text import amounts_text, count, names_text
 
 _SHOWN = 8
+_CLOSED_SHOWN = 3
 _LARGER = ": ask for less, or add a larger slice"
 _NONE = ": apply a Slice or a ScaleGroup"
 
@@ -22,9 +23,13 @@ Why = tuple[str, str, str]
 
 @dataclass
 class _Room:
-    """The nodes of one scope. `kinds`: the different capacities among them."""
+    """The nodes of one scope: what is free on those that take Tasks, and those that take none, whatever is free there.
+
+    `kinds`: the different capacities among all of them.
+    """
 
     nodes: list[Amounts]
+    closed: list[Slot]
     kinds: list[Amounts]
     frees: dict[str, list[int]] = field(default_factory=dict)
 
@@ -56,7 +61,7 @@ class Explainer:
         within = f" in slice {shape.slice_name}" if shape.slice_name else ""
         within += f" in group {shape.scale_group_name}" if shape.scale_group_name else ""
         room = self._room(scope_of(shape))
-        if not room.nodes:
+        if not room.kinds:
             none = "" if self._slices else _NONE
             return "NoSliceReady", f"{needs}; no slice{within} is Ready: {self._slices_text()}", none
         largest = {name: max(kind.get(name, 0) for kind in room.kinds) for name in wanted}
@@ -73,7 +78,11 @@ class Explainer:
         if scope not in self._rooms:
             found = self._index.free(scope)
             kinds = {tuple(slot.capacity.items()): slot.capacity for slot, _ in found}
-            self._rooms[scope] = _Room([free for _, free in found], list(kinds.values()))
+            self._rooms[scope] = _Room(
+                [free for slot, free in found if self._index.room(slot)],
+                [slot for slot, _ in found if not self._index.room(slot)],
+                list(kinds.values()),
+            )
         return self._rooms[scope]
 
     def _slices_text(self) -> str:
@@ -85,7 +94,7 @@ class Explainer:
 def _free_text(wanted: Amounts, room: _Room) -> str:
     """`3 nodes have 4, 2, 0 nvidia.com/gpu free`, for each resource that is short somewhere."""
     parts = []
-    for name in sorted(wanted):
+    for name in sorted(wanted) if room.nodes else ():
         frees = room.free(name)
         if frees[-1] >= wanted[name]:
             continue
@@ -93,7 +102,24 @@ def _free_text(wanted: Amounts, room: _Room) -> str:
         more = f" and {len(frees) - _SHOWN} more less" if len(frees) > _SHOWN else ""
         have = "has" if len(frees) == 1 else "have"
         parts.append(f"{count(len(frees), 'node')} {have} {shown}{more} {name} free")
+    if room.closed:
+        parts.append(_closed_text(room.closed))
     return "; ".join(parts)
+
+
+def _closed_text(closed: list[Slot]) -> str:
+    """`node n0 has 256 of 256 Tasks (worker.maxTasks)`, for the first few of the nodes that take no more."""
+    said = [
+        f"node {slot.node_name} "
+        + (
+            f"takes none: {slot.refuses}"
+            if slot.refuses
+            else f"has {slot.max_tasks} of {slot.max_tasks} Tasks (worker.maxTasks)"
+        )
+        for slot in sorted(closed, key=lambda slot: (slot.slice_name, slot.rank))[:_CLOSED_SHOWN]
+    ]
+    more = f" and {count(len(closed) - _CLOSED_SHOWN, 'node')} more alike" if len(closed) > _CLOSED_SHOWN else ""
+    return "; ".join(said) + more
 
 
 def _slices_text(slices: Sequence[Slice]) -> str:

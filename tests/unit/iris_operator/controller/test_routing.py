@@ -61,6 +61,8 @@ CASES: dict[str, tuple[Kind, Built, Built | None, set[Key], set[Key]]] = {
     "a late renewal": (LEASES, lease(ago=2), lease(ago=18), {_SLICE}, set()),
     "another holder": (LEASES, lease().spec(holderIdentity="new"), lease(), {_SLICE}, set()),
     "an agent's problem": (LEASES, lease(problem="no containerd"), lease(), {_SLICE}, set()),
+    "an agent's full disk": (LEASES, lease(disk="full"), lease(), {_SLICE}, set()),
+    "an agent's disk with room again": (LEASES, lease(), lease(disk="full"), {_SLICE}, set()),
     "an agent's problem solved": (LEASES, lease(), lease(problem="no containerd"), {_SLICE}, set()),
     "a group": (SCALE_GROUPS, group(), None, {_PLACE}, set()),
     "a group that is scaled": (SCALE_GROUPS, group().meta(generation=2), group(), {_PLACE}, set()),

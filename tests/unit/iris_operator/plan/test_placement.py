@@ -34,6 +34,13 @@ def _where(plan: PlacementPlan) -> dict[str, str]:
 _BIG = {"cpu": "8", "memory": "16Gi", "gpu": 8}
 _SMALL = {"cpu": "2", "memory": "4Gi"}
 _ONE = task("a").requests(cpu="1", memory="1Gi")
+_TWO_TASKS = cluster(worker={"maxTasks": 2})
+
+
+def _refusing(owner: SliceBuilder, rank: int, why: str = "its disk is full") -> SliceBuilder:
+    nodes = owner.body()["status"]["nodes"]
+    nodes[rank]["refuses"] = why
+    return owner.status(nodes=nodes)
 
 
 @dataclass(frozen=True)
@@ -121,6 +128,15 @@ PLACED = {
     "a cordoned slice": Placed([slice_().ready(_BIG).spec(availability="Cordoned")], [_ONE], {}),
     "a drained slice": Placed([slice_().ready(_BIG).spec(availability="Drained")], [_ONE], {}),
     "a slice that isn't Ready yet": Placed([slice_().ready(_BIG).phase("Initializing")], [_ONE], {}),
+    "as many as a node may have": Placed(
+        [slice_().ready(_BIG, _BIG)],
+        [task("b").bound("s", 0), *(task(name).made(ago) for name, ago in (("c", 4), ("d", 3), ("e", 2), ("f", 1)))],
+        {"c": "s-n0", "d": "s-n1", "e": "s-n1"}, [_TWO_TASKS],
+    ),
+    "over the number after maxTasks was lowered": Placed(
+        [slice_().ready(_BIG)], [*(task(name).bound("s", 0) for name in "bcd"), _ONE], {}, [_TWO_TASKS]
+    ),
+    "away from a node that refuses": Placed([_refusing(slice_().ready(_SMALL, _BIG), 0)], [_ONE], {"a": "s-n1"}),
     "exactly full": Placed(
         [slice_().ready(_SMALL)], [task("a").requests(cpu="2", memory="4Gi")], {"a": "s-n0"}
     ),
@@ -170,6 +186,17 @@ WHY_NOT: dict[str, tuple[list[SliceBuilder], list[TaskBuilder], str, str]] = {
     "two resources short": (
         [slice_().ready(_SMALL)], [task("b").requests(cpu="1500m", memory="3.5Gi").bound(), _ONE], "InsufficientResources",
         "needs cpu 1, memory 1Gi; 1 node has 500m cpu free; 1 node has 512Mi memory free"),
+    "no more by number": (
+        [slice_().ready(_BIG)], [task("b").bound(), task("c").bound(), _ONE], "InsufficientResources",
+        "needs cpu 1, memory 1Gi; node s-n0 has 2 of 2 Tasks (worker.maxTasks)"),
+    "one full by number, one by cpu": (
+        [slice_().ready(_BIG, _SMALL)],
+        [task("b").bound(), task("c").bound(), task("d").requests(cpu="1500m").bound("s", 1), _ONE],
+        "InsufficientResources",
+        "needs cpu 1, memory 1Gi; 1 node has 500m cpu free; node s-n0 has 2 of 2 Tasks (worker.maxTasks)"),
+    "a full disk": (
+        [_refusing(slice_().ready(_BIG), 0)], [_ONE], "InsufficientResources",
+        "needs cpu 1, memory 1Gi; node s-n0 takes none: its disk is full"),
     "larger than any node": (
         [slice_().ready(_BIG)], [task("a").limits(gpu=16)], "TooLarge",
         "needs cpu 100m, memory 64Mi, nvidia.com/gpu 16; the largest node offers 8 nvidia.com/gpu: "
@@ -192,7 +219,7 @@ WHY_NOT: dict[str, tuple[list[SliceBuilder], list[TaskBuilder], str, str]] = {
 @pytest.mark.parametrize("name", WHY_NOT)
 def test_why_not(name: str) -> None:
     slices, tasks, reason, message = WHY_NOT[name]
-    (found,) = _plan(slices, tasks).unplaced
+    (found,) = _plan(slices, tasks, (_TWO_TASKS,)).unplaced
     assert (found.reason, found.message) == (reason, message)
 
 
@@ -216,3 +243,12 @@ def test_many_nodes_are_not_all_listed() -> None:
     taken = [task(f"b{rank}").requests(cpu="900m").bound("s", rank) for rank in range(10)]
     (found,) = _plan([slice_(nodeCount=10).ready(*nodes)], [*taken, _ONE.requests(cpu="1")]).unplaced
     assert found.message.endswith("10 nodes have " + ", ".join(["100m"] * 8) + " and 2 more less cpu free")
+
+
+def test_of_many_closed_nodes_three_are_named() -> None:
+    owner = slice_(nodeCount=5).ready(*[_SMALL] * 5)
+    for rank in range(5):
+        owner = _refusing(owner, rank, "full")
+    (found,) = _plan([owner], [_ONE]).unplaced
+    said = "; ".join(f"node s-n{rank} takes none: full" for rank in range(3))
+    assert found.message == f"needs cpu 1, memory 1Gi; {said} and 2 nodes more alike"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 from iris_operator.api.slice import Slice, SliceStatus
+from iris_operator.plan.conditions import find_condition
 from iris_operator.plan.slice_lifecycle import plan_live_slice
 from iris_operator.plan.snapshot import SliceView
 from tests.builders import NOW, NodeBuilder, lease, node, node_pool, slice_, worker
@@ -107,3 +109,19 @@ def test_words_of_many_nodes_are_bounded() -> None:
     nodes = next(one for one in plan.status.conditions if one.type == "NodesReady")
     assert nodes.message.endswith("waits for its node and 1019 more")
     assert max(len(one.message) for one in plan.status.conditions) < 500
+
+
+def test_a_full_disk_is_said_and_is_no_loss() -> None:
+    before = _of(2, node(rank=0), node(rank=1), workers=(0, 1))
+    full = replace(before, leases={**before.leases, "s-worker-1": lease(rank=1, disk="the disk is full").build()})
+    plan = plan_live_slice(full, NOW)
+    assert [one.refuses for one in plan.status.nodes] == ["", "the disk is full"]
+    assert [one.ready for one in plan.status.nodes] == [True, True]
+    told = find_condition(plan.status.conditions, "DiskPressure")
+    assert told is not None
+    assert (told.status, told.reason, told.message) == ("True", "DiskFull", "s-n1: the disk is full")
+    after = plan_live_slice(_of(2, node(rank=0), node(rank=1), workers=(0, 1), status=plan.status), NOW).status
+    told = find_condition(after.conditions, "DiskPressure")
+    assert told is not None
+    assert (told.status, [one.refuses for one in after.nodes]) == ("False", ["", ""])
+    assert find_condition(plan_live_slice(before, NOW).status.conditions, "DiskPressure") is None
