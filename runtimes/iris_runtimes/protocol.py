@@ -106,12 +106,13 @@ class CgroupParent:
 
 @dataclass(frozen=True)
 class PodContext:
-    """What the agent's own container was given: the Pod's cgroup, its devices and environment."""
+    """What the agent's own container was given: the Pod's cgroup, its devices, environment and mounts."""
 
     cgroup: CgroupParent
     devices: tuple[Device, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     image_registry: str = ""
+    mounts: tuple[Mount, ...] = ()
 
 
 @dataclass(frozen=True)

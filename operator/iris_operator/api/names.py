@@ -47,6 +47,10 @@ RDMA_RESOURCE = "rdma/ib"
 
 CONTAINERD_NAMESPACE = "iris"
 CACHE_DIR = "/var/cache/iris"
+# Where the worker Pod mounts what Tasks may be given of the node; the agent asks the runtime for the node's own paths.
+AGENT_SECRETS_DIR = "/run/iris/secrets"
+AGENT_CLAIMS_DIR = "/var/lib/iris/claims"
+AGENT_HOST_DIR = "/var/lib/iris/host"
 
 _MAX_NAME = 63
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import posixpath
 from typing import Any
 
 from iris_operator.api.cluster import IrisClusterSpec
 from iris_operator.api.core import Node
 from iris_operator.api.names import (
+    AGENT_CLAIMS_DIR,
+    AGENT_HOST_DIR,
+    AGENT_SECRETS_DIR,
     CACHE_DIR,
     FINALIZER_WORKER,
     LABEL_RANK,
@@ -21,6 +25,8 @@ from iris_operator.manifests.nodepool import slice_labels
 _CONTAINERD_DIR = "/run/containerd"
 # Longer than a Task's usual grace period: the agent stops its Tasks when the Pod is deleted.
 _GRACE_SECONDS = 60
+# Files of Secrets that Tasks mount; it counts as the agent's memory.
+_SECRETS_SIZE = "64Mi"
 
 
 def worker_pod(owner: Slice, rank: int, node: Node, size: Amounts, settings: IrisClusterSpec) -> dict[str, Any]:
@@ -54,6 +60,8 @@ def worker_pod(owner: Slice, rank: int, node: Node, size: Amounts, settings: Iri
                 {"name": "containerd", "hostPath": {"path": _CONTAINERD_DIR, "type": "Directory"}},
                 {"name": "cache", "hostPath": {"path": CACHE_DIR, "type": "DirectoryOrCreate"}},
                 {"name": "tmp", "emptyDir": {"sizeLimit": "64Mi"}},
+                {"name": "secrets", "emptyDir": {"medium": "Memory", "sizeLimit": _SECRETS_SIZE}},
+                *(volume for volume, _ in _given(settings)),
             ],
         },
     }
@@ -92,16 +100,55 @@ def _agent(owner: Slice, rank: int, settings: IrisClusterSpec, resources: dict[s
             "privileged": False,
             "allowPrivilegeEscalation": False,
             "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"]},
+            # Files of Tasks belong to whom they run as: to hand them over, to measure them, to remove them.
+            "capabilities": {"drop": ["ALL"], "add": ["CHOWN", "DAC_OVERRIDE", "FOWNER"]},
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         "volumeMounts": [
             {"name": "containerd", "mountPath": _CONTAINERD_DIR},
             {"name": "cache", "mountPath": CACHE_DIR},
             {"name": "tmp", "mountPath": "/tmp"},
+            {"name": "secrets", "mountPath": AGENT_SECRETS_DIR},
+            *(mount for _, mount in _given(settings)),
         ],
         "terminationMessagePolicy": "FallbackToLogsOnError",
     }
+
+
+def _given(settings: IrisClusterSpec) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """Volumes and mounts of what Tasks may be given of the node: the agent looks at paths, and sees just these."""
+    claims = [
+        (
+            {
+                "name": f"claim-{number}",
+                "persistentVolumeClaim": {"claimName": claim.claim_name, "readOnly": claim.read_only},
+            },
+            {
+                "name": f"claim-{number}",
+                "mountPath": f"{AGENT_CLAIMS_DIR}/{claim.claim_name}",
+                "readOnly": claim.read_only,
+            },
+        )
+        for number, claim in enumerate(settings.worker.volume_claims)
+    ]
+    hosts = [
+        (
+            {"name": f"host-{number}", "hostPath": {"path": path}},
+            {"name": f"host-{number}", "mountPath": (AGENT_HOST_DIR + path).rstrip("/")},
+        )
+        for number, path in enumerate(_outermost(settings.policy.allowed_host_paths))
+    ]
+    return claims + hosts
+
+
+def _outermost(paths: list[str]) -> list[str]:
+    """Without those that lie in others, which the others bring along."""
+    plain = sorted({posixpath.normpath(f"/{path.lstrip('/')}") for path in paths})
+    return [path for path in plain if not any(_inside(path, other) for other in plain)]
+
+
+def _inside(path: str, other: str) -> bool:
+    return path != other and path.startswith(f"{other.rstrip('/')}/")
 
 
 def _downward(name: str, path: str) -> dict[str, Any]:

@@ -32,8 +32,12 @@ NODEPOOLS = Kind("compute.coreweave.com/v1alpha1", "nodepools", namespaced=False
 NODES = Kind("v1", "nodes", namespaced=False)
 PODS = Kind("v1", "pods")
 SECRETS = Kind("v1", "secrets")
+CONFIG_MAPS = Kind("v1", "configmaps")
 LEASES = Kind("coordination.k8s.io/v1", "leases")
 EVENTS = Kind("events.k8s.io/v1", "events")
+REQUESTS = Kind("certificates.k8s.io/v1", "certificatesigningrequests", namespaced=False)
+API_SERVICES = Kind("apiregistration.k8s.io/v1", "apiservices", namespaced=False)
+ACCESS_REVIEWS = Kind("authorization.k8s.io/v1", "subjectaccessreviews", namespaced=False)
 
 
 @dataclass(frozen=True)

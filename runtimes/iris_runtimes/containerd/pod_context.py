@@ -8,7 +8,7 @@ from typing import Any
 from iris_runtimes.containerd.channel import call_options
 from iris_runtimes.containerd.proto import containers_pb2, containers_pb2_grpc
 from iris_runtimes.errors import NodeFault
-from iris_runtimes.protocol import CgroupParent, Device, PodContext
+from iris_runtimes.protocol import CgroupParent, Device, Mount, PodContext
 
 _KUBERNETES = "k8s.io"
 # What every container has; the rest came from a device plugin.
@@ -38,7 +38,16 @@ def parse_context(spec: dict[str, Any], image: str = "") -> PodContext:
     pairs = (pair.partition("=") for pair in (spec.get("process") or {}).get("env") or [])
     env = {name: value for name, _, value in pairs}
     registry = image.partition("/")[0] if "/" in image else ""
-    return PodContext(parse_cgroup(str(linux["cgroupsPath"])), devices, env, registry)
+    return PodContext(parse_cgroup(str(linux["cgroupsPath"])), devices, env, registry, _binds(spec))
+
+
+def _binds(spec: dict[str, Any]) -> tuple[Mount, ...]:
+    """What of the node it sees, by the node's own paths."""
+    return tuple(
+        Mount(str(one["source"]), str(one["destination"]).rstrip("/") or "/", "ro" in (one.get("options") or []))
+        for one in spec.get("mounts") or []
+        if one.get("type") == "bind"
+    )
 
 
 def parse_cgroup(path: str) -> CgroupParent:

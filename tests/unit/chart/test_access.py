@@ -89,7 +89,7 @@ class TestAgent:
         assert _verbs(role, "iris.dev/tasks") == _READ | {"patch"}
         assert _verbs(role, "iris.dev/tasks/status") == {"get", "patch"}
         assert _verbs(role, "coordination.k8s.io/leases") == {"get", "create", "patch", "update"}
-        assert _verbs(role, "/secrets") == {"get"}
+        assert _verbs(role, "/secrets") == _verbs(role, "/configmaps") == {"get"}
         assert _verbs(role, "/pods") == {"get"}
         assert not _verbs(role, "iris.dev/slices")
 

@@ -16,9 +16,9 @@ from typing import Any, Literal
 from iris_operator.adapters.fakes.selection import matches
 from iris_operator.adapters.kube.merge import apply_merge_patch
 from iris_operator.ports.errors import ConflictError, GoneError, InvalidError, NotFoundError, UnavailableError
-from iris_operator.ports.kube import EVENTS, LEASES, PODS, SECRETS, Body, Kind, Listing, WatchEvent
+from iris_operator.ports.kube import CONFIG_MAPS, EVENTS, LEASES, PODS, SECRETS, Body, Kind, Listing, WatchEvent
 
-_NO_STATUS = {SECRETS, LEASES, EVENTS}
+_NO_STATUS = {SECRETS, CONFIG_MAPS, LEASES, EVENTS}
 _POD_GRACE_SECONDS = 30
 
 Key = tuple[str, str]

@@ -47,7 +47,10 @@ def test_restarts_always() -> None:
 HARDENING = {
     "no privilege escalation": ("allowPrivilegeEscalation", False),
     "not privileged": ("privileged", False),
-    "no capabilities": ("capabilities", {"drop": ["ALL"]}),
+    "capabilities for Tasks' files only": (
+        "capabilities",
+        {"drop": ["ALL"], "add": ["CHOWN", "DAC_OVERRIDE", "FOWNER"]},
+    ),
     "the runtime's seccomp profile": ("seccompProfile", {"type": "RuntimeDefault"}),
     "a root file system that can't be written": ("readOnlyRootFilesystem", True),
 }
@@ -113,10 +116,10 @@ def test_on_its_very_node() -> None:
 
 
 def test_containerd_and_the_cache_of_the_host() -> None:
-    volumes = {one["name"]: one.get("hostPath", {}).get("path") for one in _pod()["spec"]["volumes"]}
-    assert volumes == {"containerd": "/run/containerd", "cache": "/var/cache/iris", "tmp": None}
-    mounts = {one["name"]: one["mountPath"] for one in _agent()["volumeMounts"]}
-    assert mounts == {"containerd": "/run/containerd", "cache": "/var/cache/iris", "tmp": "/tmp"}
+    volumes = {one["name"]: one["hostPath"]["path"] for one in _pod()["spec"]["volumes"] if "hostPath" in one}
+    assert volumes == {"containerd": "/run/containerd", "cache": "/var/cache/iris"}
+    mounts = {one["name"]: one["mountPath"] for one in _agent()["volumeMounts"] if one["name"] in volumes}
+    assert mounts == volumes
 
 
 def test_image_ports_and_probes() -> None:
@@ -129,3 +132,41 @@ def test_image_ports_and_probes() -> None:
 
 def test_the_worker_port_is_10001_by_default() -> None:
     assert _agent()["ports"][0]["containerPort"] == 10001
+
+
+def _mounted(**settings: Any) -> dict[str, Any]:
+    """Path in the agent -> the volume there."""
+    pod = _pod(**settings)["spec"]
+    volumes = {volume["name"]: volume for volume in pod["volumes"]}
+    return {mount["mountPath"]: volumes[mount["name"]] for mount in pod["containers"][0]["volumeMounts"]}
+
+
+def test_secrets_files_lie_in_memory() -> None:
+    assert _mounted()["/run/iris/secrets"]["emptyDir"] == {"medium": "Memory", "sizeLimit": "64Mi"}
+
+
+def test_claims_are_mounted_by_name() -> None:
+    found = _mounted(worker={"volumeClaims": [{"claimName": "data"}, {"claimName": "models", "readOnly": True}]})
+    assert found["/var/lib/iris/claims/data"]["persistentVolumeClaim"] == {"claimName": "data", "readOnly": False}
+    assert found["/var/lib/iris/claims/models"]["persistentVolumeClaim"]["readOnly"]
+
+
+HOST_PATHS = {
+    "none": ([], {}),
+    "by the node's path": (["/data/sets"], {"/var/lib/iris/host/data/sets": "/data/sets"}),
+    "what lies in another comes with it": (["/data/sets", "/data"], {"/var/lib/iris/host/data": "/data"}),
+    "a like beginning is no folder": (
+        ["/data", "/data2"],
+        {"/var/lib/iris/host/data": "/data", "/var/lib/iris/host/data2": "/data2"},
+    ),
+    "as written is as meant": (["/data/", "/x/../data"], {"/var/lib/iris/host/data": "/data"}),
+    "all": (["/", "/data"], {"/var/lib/iris/host": "/"}),
+}
+
+
+@pytest.mark.parametrize("name", HOST_PATHS)
+def test_allowed_host_paths_are_mounted(name: str) -> None:
+    allowed, wanted = HOST_PATHS[name]
+    found = _mounted(policy={"allowedHostPaths": allowed})
+    hosts = {path: one["hostPath"]["path"] for path, one in found.items() if path.startswith("/var/lib/iris/host")}
+    assert hosts == wanted
