@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -16,8 +16,10 @@ from iris_operator.agent import gpus
 from iris_operator.agent.act import Actor
 from iris_operator.agent.backoff import Backoff
 from iris_operator.agent.config import AgentConfig
+from iris_operator.agent.credentials import credentials_for
 from iris_operator.agent.diff import Worker
 from iris_operator.agent.drain import RESERVE_SECONDS, kill_at, pod_deadline
+from iris_operator.agent.labels import facts
 from iris_operator.agent.lease import Heartbeat
 from iris_operator.agent.log_files import stored_uids
 from iris_operator.agent.log_state import log_state
@@ -25,16 +27,19 @@ from iris_operator.agent.loop import Loop
 from iris_operator.agent.memories import Memories
 from iris_operator.agent.metrics import Metrics
 from iris_operator.agent.node_files import resolver_mounts
+from iris_operator.agent.pre_stop import PreStops
 from iris_operator.agent.pulls import Pulls
 from iris_operator.agent.reporter import Reporter
 from iris_operator.agent.sandbox_spec import Place
 from iris_operator.agent.sandboxes import Sandboxes
 from iris_operator.agent.server import LogState
+from iris_operator.agent.streams.log_times import LogTimes
+from iris_operator.agent.streams.source import StreamSource
 from iris_operator.agent.task_store import TaskStore
-from iris_operator.ports.kube import TASKS, KubeApi
+from iris_operator.ports.kube import SECRETS, TASKS, KubeApi
 from iris_operator.version import VERSION
 from iris_runtimes.errors import RuntimeFault
-from iris_runtimes.protocol import Runtime, SandboxState
+from iris_runtimes.protocol import Credentials, Runtime, SandboxState
 
 log = logging.getLogger(__name__)
 
@@ -62,11 +67,13 @@ class Agent:
         self._memories = Memories()
         self._store = TaskStore(config.node_name, self._mark)
         self._sandboxes = Sandboxes(runtime, self._mark)
+        self._log_times = LogTimes()
         self._reporter = Reporter(api, self._store, self.metrics, self._mark)
         self._pulls = Pulls(api, runtime, self._memories, self._mark, now)
+        self._pre_stops = PreStops(runtime, self._memories, self._mark, now, config.host_ip)
         self._actor = Actor(
             config, api, runtime, self._store, self._sandboxes, self._reporter, self._memories, self._pulls,
-            self.metrics, now,
+            self._pre_stops, self.metrics, now,
         )  # fmt: skip
         worker = Worker(config.pod_uid, config.pod_name, config.node_name, ready=False, since=now())
         self._loop = Loop(worker, self._store, self._sandboxes, self._memories, now)
@@ -83,7 +90,7 @@ class Agent:
     async def run(self, stop: asyncio.Event) -> None:
         """Until `stop`; then the Tasks too are stopped if the Pod goes, else they run on without us."""
         async with AsyncExitStack() as stack:
-            for closing in (self._reporter, self._pulls, self._loop):
+            for closing in (self._reporter, self._pulls, self._pre_stops, self._loop):
                 stack.push_async_callback(closing.close)
             async with asyncio.TaskGroup() as group:
                 watching = [
@@ -91,6 +98,7 @@ class Agent:
                     group.create_task(self._sandboxes.run(), name="watch sandboxes"),
                     group.create_task(self._probe(), name="probe the runtime"),
                     group.create_task(self._look_at_all(), name="look at all"),
+                    group.create_task(self._log_times.run(), name="note the logs' times"),
                 ]
                 registered = group.create_task(self._register(), name="heartbeat")
                 await stop.wait()
@@ -143,8 +151,29 @@ class Agent:
             "reports_waiting": self._reporter.waiting,
         }
 
+    def stream_source(self) -> StreamSource:
+        """What the handlers of agent/streams need of this agent."""
+        return StreamSource(
+            runtime=self._runtime,
+            logs_dir=self._config.logs_dir,
+            cache_dir=self._config.cache_dir,
+            log_state=self.log_state,
+            sandboxes=lambda uid: self._sandboxes.all() if uid is None else self._sandboxes.of(uid),
+            problem=self.health_problem,
+            describe=self.describe,
+            credentials=self._credentials_of,
+            gpus=lambda: len(self._actor.inventory.gpus),
+            address=self._config.host_ip,
+        )
+
+    async def _credentials_of(self, image: str, names: Sequence[str]) -> list[Credentials]:
+        secrets = [await self._api.get(SECRETS, name, self._config.pod_namespace) for name in names]
+        return credentials_for(image, secrets, self._pulls.registry)
+
     def _mark(self, uid: str) -> None:
         self._loop.mark(uid)
+        running = (one for one in self._sandboxes.of(uid) if one.state is SandboxState.RUNNING)
+        self._log_times.look(uid, (Path(path) for one in running if (path := facts(one).log_path)))
 
     async def _register(self) -> None:
         """Learn our place, then what is desired and observed, begin, and only then say that we are here."""

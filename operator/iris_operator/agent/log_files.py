@@ -56,6 +56,13 @@ def read_chunk(path: Path, offset: int, size: int) -> bytes:
         return b""
 
 
+def line_start(path: Path, offset: int) -> int:
+    """Where the line begins that `offset` is in; of a line longer than 64 KiB before it, 64 KiB before."""
+    start = max(0, offset - _BLOCK)
+    block = read_chunk(path, start, offset - start)
+    return start + block.rfind(b"\n") + 1
+
+
 def tail_offset(path: Path, lines: int) -> int:
     """Where the last `lines` lines begin, in bytes; a last line without its newline counts."""
     try:
