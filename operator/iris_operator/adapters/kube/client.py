@@ -6,7 +6,7 @@ Not kubernetes_asyncio's: its models cost 71 MB at import, on every node, and Ir
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Any, Self
@@ -148,13 +148,7 @@ class KubeClient:
     @asynccontextmanager
     async def open(self, method: str, path: str, **options: Any) -> AsyncIterator[aiohttp.ClientResponse]:
         """A call whose answer is read as it comes. Network faults, also while reading, are UnavailableError."""
-        headers = dict(options.pop("headers", {}))
-        try:
-            token = await self._connection.token()
-        except OSError as error:
-            raise self._unreachable(error) from error
-        if token:
-            headers["Authorization"] = f"Bearer {token}"
+        headers = {**options.pop("headers", {}), **await self._credentials()}
         try:
             async with self._session.request(method, path, headers=headers, **options) as response:
                 if response.status >= 400:
@@ -163,6 +157,32 @@ class KubeClient:
         # Not every OSError: the caller's own (a closed standard output) come through here too.
         except (aiohttp.ClientError, TimeoutError, ConnectionResetError) as error:
             raise self._unreachable(error) from error
+
+    @asynccontextmanager
+    async def websocket(
+        self, path: str, params: Sequence[tuple[str, str]] = ()
+    ) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
+        """A WebSocket. A refusal is the typed error of an ordinary call; network faults are UnavailableError."""
+        headers = await self._credentials()
+        timeout = aiohttp.ClientWSTimeout(ws_close=5.0)
+        try:
+            async with self._session.ws_connect(
+                path, params=params, headers=headers, compress=0, max_msg_size=0, timeout=timeout
+            ) as socket:
+                yield socket
+        except aiohttp.WSServerHandshakeError as refused:
+            # The refusal's words are in a body that a handshake's error has not; an ordinary call is told the same.
+            async with self.open("GET", path, params=params):
+                raise UnavailableError(refused.status, "NoWebSocket", f"{path}: {refused.message}") from refused
+        except (aiohttp.ClientError, TimeoutError, ConnectionResetError) as error:
+            raise self._unreachable(error) from error
+
+    async def _credentials(self) -> dict[str, str]:
+        try:
+            token = await self._connection.token()
+        except OSError as error:
+            raise self._unreachable(error) from error
+        return {"Authorization": f"Bearer {token}"} if token else {}
 
     def _unreachable(self, error: Exception) -> UnavailableError:
         words = f"{self._connection.server}: {type(error).__name__}: {error}".rstrip(": ")

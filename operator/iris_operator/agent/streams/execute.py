@@ -6,11 +6,11 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator
-from enum import IntEnum
 
 from aiohttp import WSMessage, WSMsgType, web
 
 from iris_operator.agent.streams.source import TASK, StreamSource, flag, number, refusal, running_sandbox
+from iris_operator.api.streams import Channel
 from iris_runtimes.errors import RuntimeFault
 from iris_runtimes.execution import ExecRequest, ExecSession, Stream
 
@@ -18,18 +18,7 @@ _PING_SECONDS = 15.0
 _LOOK_SECONDS = 1.0
 
 
-class Channel(IntEnum):
-    """The first byte of a message."""
-
-    STDIN = 0
-    STDOUT = 1
-    STDERR = 2
-    END = 3
-    RESIZE = 4
-    END_OF_INPUT = 5
-
-
-_OUTPUT = {Stream.STDOUT: bytes([Channel.STDOUT]), Stream.STDERR: bytes([Channel.STDERR])}
+_OUTPUT = {Stream.STDOUT: Channel.STDOUT.head, Stream.STDERR: Channel.STDERR.head}
 
 
 def add_exec(app: web.Application, source: StreamSource) -> None:
@@ -109,12 +98,12 @@ async def _listen(request: web.Request, socket: web.WebSocketResponse, session: 
     """Returns when the person has gone."""
     async for message in _messages(socket):
         channel, data = message.data[:1], message.data[1:]
-        if channel == bytes([Channel.STDIN]):
+        if channel == Channel.STDIN.head:
             if not await _written(request, session, data):
                 return
-        elif channel == bytes([Channel.END_OF_INPUT]):
+        elif channel == Channel.END_OF_INPUT.head:
             await session.end_input()
-        elif channel == bytes([Channel.RESIZE]):
+        elif channel == Channel.RESIZE.head:
             await _resize(session, data)
 
 
@@ -155,5 +144,5 @@ async def _ping(socket: web.WebSocketResponse) -> None:
 
 async def _end(socket: web.WebSocketResponse, how: dict[str, object]) -> None:
     with contextlib.suppress(ConnectionResetError):
-        await socket.send_bytes(bytes([Channel.END]) + json.dumps(how).encode())
+        await socket.send_bytes(Channel.END.head + json.dumps(how).encode())
         await socket.close()

@@ -12,9 +12,7 @@ from aiohttp import WSMsgType, web
 
 from iris_operator.agent.streams.execute import open_socket
 from iris_operator.agent.streams.source import TASK, StreamSource, number, refusal, running_sandbox
-
-END = "end"
-"""Text message: nothing more comes from this side."""
+from iris_operator.api.streams import PORT_END
 
 _LOCAL = ("127.0.0.1", "::1")
 _CONNECT_SECONDS = 5.0
@@ -74,14 +72,14 @@ async def _carry(socket: web.WebSocketResponse, reader: asyncio.StreamReader, wr
 async def _outward(socket: web.WebSocketResponse, reader: asyncio.StreamReader) -> bool:
     while data := await reader.read(_CHUNK):
         await socket.send_bytes(data)
-    await socket.send_str(END)
+    await socket.send_str(PORT_END)
     return True
 
 
 async def _inward(socket: web.WebSocketResponse, writer: asyncio.StreamWriter) -> bool:
     """False when the other end has gone without a word."""
     async for message in socket:
-        if message.type is WSMsgType.TEXT and message.data == END:
+        if message.type is WSMsgType.TEXT and message.data == PORT_END:
             if writer.can_write_eof():
                 writer.write_eof()
             return True
