@@ -1,5 +1,7 @@
 """An attempt of a Task that is over though the Task is not: what is written of it, and when another may follow.
 
+Whether one follows, when the command or its user was at fault, is said in task_verdict.
+
 A Task never runs twice at the same time. The chain of reasons, each link checked where it is named:
 
 1. An attempt runs only below the cgroup of the one worker Pod whose UID its binding names, started by that Pod's agent
@@ -19,19 +21,26 @@ So a crash after any write leaves a state from which the same next write follows
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import Any
 
 from iris_operator.api.base import Condition
 from iris_operator.api.life import Cause, RetryPolicy
 from iris_operator.api.task import Attempt, Retries, Task, TaskPhase, TaskStatus
 from iris_operator.plan.conditions import find_condition, set_condition
-from iris_operator.plan.text import count
+from iris_operator.plan.task_verdict import wait_before
+from iris_operator.plan.text import count, duration
 
-# Why Iris itself ends attempts (binding.stopReason), to run the Task elsewhere.
-MOVES = frozenset({"SliceDrained", "SliceDeleted", "SliceFailed"})
+# Why Iris itself ends attempts (binding.stopReason), to run the Task elsewhere, and which budget that costs.
+MOVES: Mapping[str, Cause | None] = MappingProxyType(
+    {"SliceDrained": None, "SliceDeleted": None, "SliceFailed": None, "Preempted": Cause.PREEMPTION}
+)
 WORKER_LOST = "WorkerLost"
+SPOT_RECLAIMED = "SpotReclaimed"
+BACK_OFF = "BackOff"
 
 _MAX_ATTEMPTS = 10
 _MAX_MESSAGE = 1024
@@ -73,8 +82,12 @@ def attempt_over(task: Task, end: AttemptEnd) -> TaskStatus:
     attempt, where = _attempt(task), _place(task)
     retries = before.retries if end.cause is None else before.retries.one_more(end.cause)
     cost = "costs no retry" if end.cause is None else _cost(retries, policy, end.cause)
-    message = f"attempt {attempt} on {where} is over: {end.words}; the Task is placed again ({cost})"[:_MAX_MESSAGE]
-    conditions = _condition(task, before.conditions, "Scheduled", "False", end.reason, message, end.at)
+    wait = timedelta() if end.cause is None else wait_before(policy, end.cause, retries.of(end.cause))
+    when = f" in {duration(wait.total_seconds())}" if wait else ""
+    message = f"attempt {attempt} on {where} is over: {end.words}; the Task is placed again{when} ({cost})"
+    message = message[:_MAX_MESSAGE]
+    why = BACK_OFF if wait else end.reason
+    conditions = _condition(task, before.conditions, "Scheduled", "False", why, message, end.at)
     if find_condition(conditions, "Running") is not None:
         conditions = _condition(task, conditions, "Running", "False", end.reason, message, end.at)
     return TaskStatus(
@@ -85,6 +98,7 @@ def attempt_over(task: Task, end: AttemptEnd) -> TaskStatus:
         conditions=conditions,
         attempt=attempt,
         retries=retries,
+        retry_after=_whole_seconds(end.at + wait) if wait else None,
         ended_attempt=attempt,
         attempts=_history(task, end),
     )
@@ -107,6 +121,17 @@ _USED_UP = {
 }
 
 
+def rest_seconds(task: Task, now: datetime) -> float:
+    """How long the Task's next attempt still waits for its placing, after a failure; 0: it doesn't."""
+    until = task.status.retry_after
+    return max(0.0, (until - now).total_seconds()) if until is not None else 0.0
+
+
+def _whole_seconds(moment: datetime) -> datetime:
+    """Rounded up: the API keeps whole seconds, and a wait is not cut short."""
+    return moment.replace(microsecond=0) + timedelta(seconds=1 if moment.microsecond else 0)
+
+
 def _used_up(task: Task, end: AttemptEnd, cause: Cause) -> TaskStatus:
     attempt, limit = _attempt(task), task.spec.retry_policy.budget(cause)
     field = f"retryPolicy.{cause.value.lower()}"
@@ -126,6 +151,7 @@ def _used_up(task: Task, end: AttemptEnd, cause: Cause) -> TaskStatus:
             "ended_attempt": attempt,
             "node_name": task.spec.binding.node_name,
             "finish_time": end.at,
+            **({} if end.exit_code is None else {"exit_code": end.exit_code}),
         }
     )
 

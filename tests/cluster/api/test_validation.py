@@ -68,7 +68,7 @@ _SHA = f"sha256:{'0' * 64}"
 _HTTP = {"url": "https://h/a.tgz"}
 _EXEC = {"exec": {"command": ["true"]}}
 
-_REFUSED_TASKS = {
+_REFUSED_TASKS: dict[str, tuple[Any, ...]] = {
     "a value from two places": (_variable(value="x", valueFrom={"secretKeyRef": _KEY_OF}), "spec.env[0]", "keep one"),
     "a value from nowhere": (_variable(valueFrom={}), "spec.env[0].valueFrom", "exactly one of"),
     "a value from a Secret and a ConfigMap": (

@@ -11,7 +11,8 @@ from iris_operator.api.life import Cause
 from iris_operator.api.task import TaskPhase, TaskStatus
 from iris_operator.plan.conditions import find_condition
 from iris_operator.plan.placement import PlacementView, plan_placement
-from iris_operator.plan.task_retry import AttemptEnd, attempt_is_over, attempt_over, of_attempt
+from iris_operator.plan.task_retry import AttemptEnd, attempt_is_over, attempt_over, of_attempt, rest_seconds
+from iris_operator.plan.text import duration
 from tests.builders import NAMESPACE, NOW, TaskBuilder, cluster, slice_, task
 
 LOST = AttemptEnd("WorkerLost", "its node died", NOW, cause=Cause.INFRASTRUCTURE)
@@ -72,6 +73,58 @@ def test_past_the_limit_it_ends(limit: int, before: int, words: str) -> None:
     assert (status.node_name, status.finish_time, status.log_path) == ("s-n0", NOW, "/log")
     failed = find_condition(status.conditions, "Failed")
     assert failed is not None and failed.status == "True"
+
+
+@pytest.mark.parametrize(
+    ("reason", "cause", "phase"),
+    [
+        ("Preempted", Cause.PREEMPTION, TaskPhase.PREEMPTED),
+        ("SpotReclaimed", Cause.PREEMPTION, TaskPhase.PREEMPTED),
+        ("WorkerLost", Cause.INFRASTRUCTURE, TaskPhase.WORKER_LOST),
+        ("Error", Cause.USER, TaskPhase.FAILED),
+    ],
+)
+def test_each_cause_has_its_own_budget_and_end(reason: str, cause: Cause, phase: TaskPhase) -> None:
+    end = AttemptEnd(reason, "words", NOW, cause)
+    others = {one.value.lower(): 9 for one in Cause if one is not cause}
+    none = task(retryPolicy={cause.value.lower(): 0}).bound().status(**RAN, retries=others).build()
+    one = task(retryPolicy={cause.value.lower(): 1}).bound().status(**RAN, retries=others).build()
+    assert (attempt_over(none, end).phase, attempt_over(none, end).reason) == (phase, reason)
+    again = attempt_over(one, end)
+    assert (again.phase, again.retries.of(cause), again.attempts[0].cause) == (TaskPhase.PENDING, 1, cause)
+    assert {name: getattr(again.retries, name) for name in others} == others
+
+
+@pytest.mark.parametrize(
+    ("before", "policy", "seconds"),
+    [
+        (0, {}, 10), (1, {}, 20), (2, {}, 40), (4, {}, 160), (5, {}, 300), (900, {}, 300),
+        (0, {"backoffSeconds": 0}, 0), (3, {"backoffSeconds": 0}, 0),
+        (0, {"maxBackoffSeconds": 0}, 0), (0, {"backoffSeconds": 60, "maxBackoffSeconds": 30}, 30),
+    ],
+)  # fmt: skip
+def test_after_a_user_failure_it_rests(before: int, policy: dict[str, int], seconds: int) -> None:
+    built = task(retryPolicy={"user": 1000, **policy}).bound().status(**RAN, retries={"user": before})
+    status = attempt_over(built.build(), AttemptEnd("Error", "exit code 3", NOW, Cause.USER, exit_code=3))
+    assert status.retry_after == (NOW + timedelta(seconds=seconds) if seconds else None)
+    scheduled = find_condition(status.conditions, "Scheduled")
+    assert scheduled is not None and scheduled.reason == ("BackOff" if seconds else "Error")
+    assert (f"placed again in {duration(seconds)} " in status.message) == bool(seconds)
+    assert f"(retry {before + 1} of 1000 for user failures)" in status.message
+
+
+def test_only_a_user_failure_rests() -> None:
+    assert attempt_over(_running().build(), LOST).retry_after is None
+    assert attempt_over(_running(retryAfter="2026-11-21T12:00:00Z").build(), MOVED).retry_after is None
+
+
+def test_a_rest_is_not_cut_short_by_the_api_s_whole_seconds() -> None:
+    late = NOW + timedelta(milliseconds=1)
+    over = attempt_over(task(retryPolicy={"user": 1}).bound().build(), AttemptEnd("Error", "", late, Cause.USER))
+    read = TaskStatus.model_validate(over.wire())
+    assert read.retry_after == NOW + timedelta(seconds=11)
+    rests = task().build().model_copy(update={"status": read})
+    assert (rest_seconds(rests, NOW), rest_seconds(rests, NOW + timedelta(seconds=11))) == (11, 0)
 
 
 def test_a_move_is_free_for_ever() -> None:
