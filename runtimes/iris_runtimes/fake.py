@@ -72,7 +72,13 @@ class FakeRuntime:
         before = self.sandboxes[sandbox_id]
         ended = Exit(255 if lost else code, datetime.now(UTC), oom_killed, lost=lost)
         self.sandboxes[sandbox_id] = Sandbox(before.id, before.labels, SandboxState.EXITED, 0, ended)
+        for inner in self._inside(sandbox_id):
+            if self.sandboxes[inner].state is SandboxState.RUNNING:
+                self.finish(inner, 137, lost=lost)
         self._tell(Exited(sandbox_id))
+
+    def _inside(self, sandbox_id: str) -> list[str]:
+        return [one for one, spec in self.specs.items() if spec.inside == sandbox_id and one in self.sandboxes]
 
     def _tell(self, event: Exited | None) -> None:
         for queue in self._subscribers:
@@ -128,6 +134,8 @@ class FakeRuntime:
         self._check()
         if spec.id in self.sandboxes:
             return self.sandboxes[spec.id]
+        if spec.inside and (await self.get(spec.inside)).state is not SandboxState.RUNNING:
+            raise SandboxNotRunning(f"sandbox {spec.inside} does not run: nothing can be run in it")
         argv = [*spec.command, *spec.args]
         if argv and argv[0] in self.missing_commands:
             raise CommandNotFound(f"{argv[0]} is not in the image {spec.image}")
@@ -179,6 +187,8 @@ class FakeRuntime:
 
     async def remove(self, sandbox_id: str) -> None:
         self._check()
+        for inner in self._inside(sandbox_id):
+            await self.remove(inner)
         sandbox = self.sandboxes.pop(sandbox_id, None)
         if sandbox is not None and sandbox.state is SandboxState.RUNNING:
             self._tell(Exited(sandbox_id))

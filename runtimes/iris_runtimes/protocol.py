@@ -123,6 +123,11 @@ class SandboxSpec:
     or the bare `devices` of GPUs. `cdi_devices`: full names, `vendor.com/class=name`. `hugepage_limits_bytes`: page size in
     bytes -> bytes. Capabilities are written with or without CAP_, `ALL` is all of them. `network_namespace`: a path such as
     /proc/PID/ns/net; empty: the node's.
+
+    `inside`: the id of another, running sandbox, in which this one is a process of its own: with its own log, exit and
+    signals, in the other's files, limits and devices, and with its environment, directory and user where this spec says
+    nothing. Of the rest only `id`, `image`, `labels`, `log_path`, `command` and `args` are looked at. It ends, and goes, with
+    the other.
     """
 
     id: str
@@ -156,6 +161,7 @@ class SandboxSpec:
     allow_privilege_escalation: bool = False
     add_capabilities: Sequence[str] = ()
     drop_capabilities: Sequence[str] = ()
+    inside: str = ""
 
 
 @dataclass(frozen=True)
@@ -226,7 +232,10 @@ class Runtime(Protocol):
         ...
 
     async def start(self, spec: SandboxSpec) -> Sandbox:
-        """Make and start. Idempotent by id: one that runs or has exited is returned as it is, a half-made one is finished."""
+        """Make and start. Idempotent by id: one that runs or has exited is returned as it is, a half-made one is finished.
+
+        Inside another: SandboxNotFound when that is not there, SandboxNotRunning when it does not run.
+        """
         ...
 
     async def list(self) -> list[Sandbox]:
@@ -250,11 +259,14 @@ class Runtime(Protocol):
         ...
 
     async def stats(self, sandbox_id: str) -> Stats:
-        """What a running sandbox uses. SandboxNotRunning when it does not run."""
+        """What a running sandbox uses; of one inside another, what the other uses. SandboxNotRunning when it does not run."""
         ...
 
     async def remove(self, sandbox_id: str) -> None:
-        """Kill what runs and remove everything but the log. Done already is success, from any half-made state."""
+        """Kill what runs and remove everything but the log. Done already is success, from any half-made state.
+
+        What is inside it goes with it.
+        """
         ...
 
     def events(self) -> AsyncGenerator[Exited, None]:

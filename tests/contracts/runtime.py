@@ -265,3 +265,82 @@ class RuntimeContract:
 
     async def _find(self, runtime: Runtime, sandbox_id: str) -> Sandbox | None:
         return next((one for one in await runtime.list() if one.id == sandbox_id), None)
+
+
+class InsideContract:
+    """What every runtime does that has `SandboxSpec.inside`."""
+
+    async def _outer(self, runtime: Runtime, make_spec: SpecMaker, name: str, **more: object) -> SandboxSpec:
+        spec = make_spec(name, ["sleep", "1000"], **more)
+        await runtime.pull(spec.image)
+        await runtime.start(spec)
+        return spec
+
+    async def test_one_inside_has_its_own_end(self, runtime: Runtime, make_spec: SpecMaker) -> None:
+        outer = await self._outer(runtime, make_spec, "outer")
+        for name, command, code in (("good", "true", 0), ("bad", "false", 1)):
+            inner = make_spec(name, [command], inside=outer.id)
+            await runtime.start(inner)
+            assert (await ended(runtime, inner.id)).exit_code == code
+            assert (await runtime.get(inner.id)).exit == await runtime.wait(inner.id)
+            await told_of(runtime, inner.id)
+        assert (await runtime.get(outer.id)).state is SandboxState.RUNNING
+
+    async def test_one_inside_is_listed_by_its_own_labels(self, runtime: Runtime, make_spec: SpecMaker) -> None:
+        outer = await self._outer(runtime, make_spec, "house")
+        inner = make_spec("guest", ["sleep", "1000"], inside=outer.id)
+        first, second = await runtime.start(inner), await runtime.start(inner)
+        assert first.state is second.state is SandboxState.RUNNING
+        found = [one for one in await runtime.list() if one.id == inner.id]
+        assert [one.labels["iris.dev/task-name"] for one in found] == ["guest"]
+        assert found[0].state is SandboxState.RUNNING
+        assert (await runtime.stats(inner.id)).memory_bytes > 0
+        said = await run_command(runtime, inner.id, ExecRequest(["echo", "within"]), 30)
+        assert said.output == b"within\n"
+
+    async def test_one_inside_is_killed_alone(self, runtime: Runtime, make_spec: SpecMaker) -> None:
+        outer = await self._outer(runtime, make_spec, "stays")
+        inner = make_spec("shot", ["sleep", "1000"], inside=outer.id)
+        await runtime.start(inner)
+        told = asyncio.create_task(told_of(runtime, inner.id))
+        await asyncio.sleep(0.2)
+        await runtime.signal(inner.id, 9, everyone=True)
+        await told
+        found = await ended(runtime, inner.id)
+        assert (found.exit_code, found.lost, found.oom_killed) == (137, False, False)
+        await runtime.signal(inner.id, 15)
+        assert (await runtime.get(outer.id)).state is SandboxState.RUNNING
+
+    async def test_one_inside_is_removed_alone_and_with_the_other(self, runtime: Runtime, make_spec: SpecMaker) -> None:
+        outer = await self._outer(runtime, make_spec, "home")
+        for name in ("first", "second"):
+            await runtime.start(make_spec(name, ["sleep", "1000"], inside=outer.id))
+        await runtime.remove("task-first-1")
+        await runtime.remove("task-first-1")
+        assert sorted(one.id for one in await runtime.list()) == [outer.id, "task-second-1"]
+        await runtime.remove(outer.id)
+        assert await runtime.list() == []
+        with pytest.raises(SandboxNotFound):
+            await runtime.get("task-second-1")
+
+    async def test_one_inside_ends_with_the_other(self, runtime: Runtime, make_spec: SpecMaker) -> None:
+        outer = await self._outer(runtime, make_spec, "ship")
+        inner = make_spec("sailor", ["sleep", "1000"], inside=outer.id)
+        await runtime.start(inner)
+        told = asyncio.create_task(told_of(runtime, inner.id))
+        await asyncio.sleep(0.2)
+        await runtime.signal(outer.id, 9, everyone=True)
+        await told
+        assert (await ended(runtime, inner.id)).exit_code == 137
+        with pytest.raises(SandboxNotRunning):
+            await runtime.start(make_spec("late", ["true"], inside=outer.id))
+        with pytest.raises(SandboxNotFound):
+            await runtime.start(make_spec("lost", ["true"], inside="task-never-made-1"))
+        assert sorted(one.id for one in await runtime.list()) == [inner.id, outer.id]
+
+    async def test_a_missing_command_inside(self, runtime: Runtime, make_spec: SpecMaker) -> None:
+        outer = await self._outer(runtime, make_spec, "shell")
+        inner = make_spec("typo", ["/nonexistent"], inside=outer.id)
+        with pytest.raises(CommandNotFound, match="/nonexistent"):
+            await runtime.start(inner)
+        assert [one.id for one in await runtime.list()] == [outer.id]

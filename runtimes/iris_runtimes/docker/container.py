@@ -22,6 +22,8 @@ def create_body(spec: SandboxSpec, image: str) -> dict[str, Any]:
     """Body of POST /containers/create. NotSupported names the field that the Engine has no word for."""
     if spec.hugepage_limits_bytes:
         raise NotSupported(NAME, "hugepage_limits_bytes", "the Engine has no such limit")
+    if spec.inside:
+        raise NotSupported(NAME, "inside", "an exec's log and exit do not outlive the agent")
     if spec.network_namespace:
         raise NotSupported(NAME, "network_namespace", "the Engine joins no namespace by its path")
     body: dict[str, Any] = {

@@ -7,7 +7,7 @@ import pytest
 
 from iris_runtimes.fake import FakeRuntime
 from iris_runtimes.protocol import CgroupParent, SandboxSpec
-from tests.contracts.runtime import RuntimeContract
+from tests.contracts.runtime import InsideContract, RuntimeContract
 
 
 @pytest.fixture
@@ -33,5 +33,5 @@ def make_spec(tmp_path: Path) -> Callable[..., SandboxSpec]:
     return make
 
 
-class TestFakeRuntime(RuntimeContract):
+class TestFakeRuntime(RuntimeContract, InsideContract):
     """The fake behaves as the drivers do."""
