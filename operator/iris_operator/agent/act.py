@@ -15,6 +15,7 @@ from iris_operator.agent.diff import (
     Action,
     CancelPull,
     Forget,
+    Hook,
     Nothing,
     Pull,
     Release,
@@ -29,6 +30,7 @@ from iris_operator.agent.log_files import drop_logs, name_logs, name_of_logs
 from iris_operator.agent.memories import Memories
 from iris_operator.agent.metrics import Metrics
 from iris_operator.agent.ports import HostPorts, PortTaken, allot, host_ports
+from iris_operator.agent.pre_stop import PreStops
 from iris_operator.agent.pulls import Pulls
 from iris_operator.agent.reporter import Reporter
 from iris_operator.agent.sandbox_spec import Place, sandbox_spec
@@ -62,6 +64,7 @@ class Actor:
         reporter: Reporter,
         memories: Memories,
         pulls: Pulls,
+        pre_stops: PreStops,
         metrics: Metrics,
         now: Callable[[], datetime],
     ) -> None:
@@ -70,6 +73,7 @@ class Actor:
         self._config, self._api, self._runtime = config, api, runtime
         self._store, self._sandboxes, self._reporter = store, sandboxes, reporter
         self._memories, self._pulls, self._metrics, self._now = memories, pulls, metrics, now
+        self._pre_stops = pre_stops
         self._start_slots = asyncio.Semaphore(_STARTS_SIDE_BY_SIDE)
         self._removal_slots = asyncio.Semaphore(_REMOVALS_SIDE_BY_SIDE)
         self._granted: dict[str, Grant] = {}
@@ -90,6 +94,8 @@ class Actor:
                 again = await self._start(task)
             case Report():
                 again = await self._report(uid, action)
+            case Hook():
+                again = self._hook(uid, action)
             case Signal():
                 again = await self._signal(uid, action)
             case Remove():
@@ -178,14 +184,21 @@ class Actor:
         task = self._store.get(uid)
         if task is None:
             return True
-        log.info("%s to %s", "SIGKILL" if action.kill else "SIGTERM", action.sandbox_id)
-        number = signal.SIGKILL if action.kill else signal.SIGTERM
+        number = signal.SIGKILL if action.kill else action.number
+        log.info("signal %s to %s", number, action.sandbox_id)
         await self._runtime.signal(action.sandbox_id, number, everyone=action.kill)
         # Only after it was sent: when the runtime is away, the grace period must not run.
         self._memories.update(task, **{"kill_sent" if action.kill else "term_sent": self._now()})
         return True
 
+    def _hook(self, uid: str, action: Hook) -> bool:
+        log.info("preStop of %s", action.sandbox_id)
+        ports = {port.name: port.port for one in self._sandboxes.of(uid) for port in facts(one).ports}
+        self._pre_stops.begin(action.task, action.sandbox_id, ports, action.seconds)
+        return True
+
     async def _remove(self, uid: str, action: Remove) -> bool:
+        await self._pre_stops.cancel(uid)
         task = self._store.get(uid)
         if action.then is not None and task is not None:
             self._memories.update(task, final=action.then)  # the sandbox, the other witness, goes now

@@ -5,17 +5,21 @@ One action at a time: after each, the worker looks again. So a crash between any
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from iris_operator.agent import status as say
+from iris_operator.agent.causes import StopCause, asked_to_stop, next_limit, stage_start, stop_signal
 from iris_operator.agent.labels import belongs, facts
 from iris_operator.agent.memory import BLANK, Memory
-from iris_operator.agent.status import StopCause
+from iris_operator.agent.stages import has_setup
+from iris_operator.api.life import Cause
 from iris_operator.api.names import FINALIZER_TASK
 from iris_operator.api.task import Binding, Task, TaskStatus
 from iris_operator.plan.task_retry import attempt_is_over, of_attempt
+from iris_runtimes.errors import InvalidSpec
 from iris_runtimes.protocol import Sandbox, SandboxState
 
 # A pull or a retry that is over sooner than this isn't worth a write.
@@ -57,11 +61,29 @@ class Report:
 
 
 @dataclass(frozen=True)
+class Hook:
+    """Do lifecycle.preStop, in the background, for so long at most."""
+
+    task: Task
+    sandbox_id: str
+    seconds: float
+
+
+@dataclass(frozen=True)
 class Signal:
-    """SIGTERM the command, or (`kill`) SIGKILL everything in the sandbox."""
+    """Signal the command that it shall end, or (`kill`) SIGKILL everything in the sandbox."""
 
     sandbox_id: str
+    number: int = signal.SIGTERM
     kill: bool = False
+
+
+@dataclass(frozen=True)
+class Look:
+    """Read how far the set-up is, and be told from now on. `final`: the sandbox has ended."""
+
+    task: Task
+    final: bool = False
 
 
 @dataclass(frozen=True)
@@ -88,7 +110,7 @@ class Forget:
     uid: str
 
 
-Action = Nothing | Pull | CancelPull | Start | Report | Signal | Remove | Release | Forget
+Action = Nothing | Pull | CancelPull | Start | Look | Report | Hook | Signal | Remove | Release | Forget
 
 
 @dataclass(frozen=True)
@@ -179,14 +201,37 @@ class _Case:
 
     @property
     def cause(self) -> StopCause | None:
-        """Why it must stop; None when it may go on."""
+        """Why others want it to stop; None when it may go on."""
         if self.task.deleting:
             return StopCause(self.binding.stop_reason or "TaskDeleted", "the Task was deleted")
         if self.binding.stop_reason:
-            return say.stop_cause(self.binding.stop_reason)
+            return asked_to_stop(self.binding.stop_reason)
         if self.worker.drain_deadline is not None:
             return StopCause("WorkerDeleted", f"its worker Pod {self.worker.pod_name} was deleted", moves=True)
         return None
+
+    def why_stop(self, started: datetime | None, at: datetime) -> StopCause | None:
+        """Why it must stop, its own doing and its limits included, as of `at`."""
+        if self.cause is not None:
+            return self.cause
+        ill, limit = self.memory.ill, next_limit(self.task, self.memory, started)
+        if ill is not None:
+            return StopCause(ill.reason, ill.words, cause=Cause.USER)
+        return limit.cause if limit is not None and at >= limit.at else None
+
+    def _until_limit(self, decision: Decision, started: datetime | None) -> Decision:
+        """The same, looked at again when its next limit is reached."""
+        limit = next_limit(self.task, self.memory, started)
+        if limit is None:
+            return decision
+        again = decision.look_again
+        return replace(decision, look_again=limit.at if again is None else min(again, limit.at))
+
+    def _started(self, sandbox: Sandbox) -> datetime | None:
+        """Since when the command runs; None while its set-up does."""
+        if has_setup(self.task):
+            return stage_start(self.memory.stage)
+        return facts(sandbox).started_at or self.now
 
     def with_sandbox(self, sandbox: Sandbox) -> Decision:
         if self.ended or attempt_is_over(self.task):
@@ -197,14 +242,39 @@ class _Case:
             if self.cause is not None or self.memory.failure is not None:
                 return Decision(Remove(sandbox.id, "it never started, and never will"))
             return self._start()
-        if self.cause is not None:
-            return self._stop(sandbox)
-        wanted = say.running(self.task, sandbox, self.now)
-        return Decision(Report(wanted)) if self.status.phase is not wanted.phase else _WAIT
+        return self._running(sandbox)
+
+    def _running(self, sandbox: Sandbox) -> Decision:
+        if has_setup(self.task) and self.memory.stage is None:
+            return Decision(Look(self.task))
+        started = self._started(sandbox)
+        if self.why_stop(started, self.now) is not None:
+            return self._stop(sandbox, started)
+        return self._until_limit(self._goes_on(sandbox, started), started)
+
+    def _goes_on(self, sandbox: Sandbox, started: datetime | None) -> Decision:
+        if started is not None:
+            wanted = say.running(self.task, sandbox, started)
+            return Decision(Report(wanted)) if self.status.phase is not wanted.phase else _WAIT
+        stage = self.memory.stage
+        assert stage is not None
+        tell_at = stage.at + timedelta(seconds=_TELL_AFTER_SECONDS)
+        if self.now < tell_at:
+            return Decision(Nothing(), tell_at)
+        wanted = say.setting_up(self.task, sandbox, stage)
+        return Decision(Report(wanted)) if self.status.message != wanted.message else _WAIT
 
     def _exited(self, sandbox: Sandbox) -> Decision:
-        ours = self.memory.term_sent is not None or say.was_signalled(sandbox) or self._unseen(sandbox)
-        wanted = say.exited(self.task, sandbox, self.cause if ours else None)
+        memory, ended = self.memory, sandbox.exit
+        assert ended is not None
+        if has_setup(self.task) and (memory.stage is None or not memory.stage.final):
+            return Decision(Look(self.task, final=True))
+        cause = self.why_stop(self._started(sandbox), ended.exited_at)
+        told = memory.stopping_since is not None or say.was_signalled(sandbox, _stop_signal(self.task))
+        ours = told or self._unseen(sandbox)
+        if ours and cause is not None and memory.hook is not None and memory.hook.words:
+            cause = replace(cause, words=f"{cause.words}; {memory.hook.words}")
+        wanted = say.exited(self.task, sandbox, cause if ours else None, memory.stage)
         if say.is_move(wanted):
             # In this order: once it is told, the Task may start elsewhere. A crash in between loses the exit code only.
             return Decision(Remove(sandbox.id, "its Task goes elsewhere", wanted))
@@ -225,9 +295,15 @@ class _Case:
             return self._stopped(self.cause)
         if self.status.start_time is not None:
             return Decision(Report(say.lost(self.task, self.now), verify=say.container(self.task)))
+        return self._not_started()
+
+    def _not_started(self) -> Decision:
         if self.memory.failure is not None:
-            return Decision(Report(say.not_startable(self.task, self.memory.failure)))
-        return self._pull() if not self.memory.image_digest else self._start()
+            return Decision(Report(say.not_startable(self.task, self.memory.failure), verify=say.container(self.task)))
+        late = self.why_stop(None, self.now)
+        if late is not None:
+            return self._stopped(late)
+        return self._until_limit(self._pull() if not self.memory.image_digest else self._start(), None)
 
     def _let_go(self) -> Decision:
         if self.memory.pulling is not None:
@@ -271,20 +347,33 @@ class _Case:
             return Decision(Nothing(), trouble.retry_at)
         return Decision(action) if self.worker.ready else _WAIT
 
-    def _stop(self, sandbox: Sandbox) -> Decision:
-        memory = self.memory
-        if memory.term_sent is None:
-            return Decision(Signal(sandbox.id))
-        kill_at = self._kill_at(memory.term_sent)
+    def _stop(self, sandbox: Sandbox, started: datetime | None) -> Decision:
+        """preStop, the stop signal when that is over, SIGKILL at the end of the grace period that both share."""
+        memory, ask = self.memory, Decision(Signal(sandbox.id, _stop_signal(self.task)))
+        since = memory.stopping_since
+        if since is None:
+            if self.task.spec.lifecycle.pre_stop is None or started is None:
+                return ask
+            seconds = (self._kill_at(self.now) - self.now).total_seconds()
+            return Decision(Hook(self.task, sandbox.id, max(seconds, 0.0)))
+        kill_at = self._kill_at(since)
         if self.now < kill_at:
-            return Decision(Nothing(), kill_at)
+            waits = memory.term_sent is not None or (memory.hook is not None and not memory.hook.over)
+            return Decision(Nothing(), kill_at) if waits else ask
         if memory.kill_sent is None:
             return Decision(Signal(sandbox.id, kill=True))
         again = memory.kill_sent + timedelta(seconds=_KILL_AGAIN_SECONDS)
         return Decision(Signal(sandbox.id, kill=True)) if self.now >= again else Decision(Nothing(), again)
 
-    def _kill_at(self, term_sent: datetime) -> datetime:
+    def _kill_at(self, since: datetime) -> datetime:
         # Not metadata.deletionGracePeriodSeconds: the API server sets it to 0 on every custom resource.
-        kill_at = term_sent + timedelta(seconds=self.task.spec.termination_grace_period_seconds)
+        kill_at = since + timedelta(seconds=self.task.spec.termination_grace_period_seconds)
         deadline = self.worker.drain_deadline
         return kill_at if deadline is None else min(kill_at, deadline)
+
+
+def _stop_signal(task: Task) -> int:
+    try:
+        return stop_signal(task)
+    except InvalidSpec:  # told when it was to start
+        return signal.SIGTERM

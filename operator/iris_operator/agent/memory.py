@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from iris_operator.agent.stages import Stage
 from iris_operator.api.task import TaskStatus
 
 _BACKOFF_SECONDS = (1.0, 60.0)
@@ -59,6 +60,15 @@ class Illness:
 
 
 @dataclass(frozen=True)
+class Hook:
+    """lifecycle.preStop: begun at `since`, from when the grace period counts. `words`: what went wrong with it, if anything."""
+
+    since: datetime
+    over: bool = False
+    words: str = ""
+
+
+@dataclass(frozen=True)
 class Memory:
     """One attempt's. `image_digest` empty: not pulled yet."""
 
@@ -72,6 +82,13 @@ class Memory:
     term_sent: datetime | None = None
     kill_sent: datetime | None = None
     ill: Illness | None = None
+    hook: Hook | None = None
+    stage: Stage | None = None  # None: not read yet, or there is no set-up
+
+    @property
+    def stopping_since(self) -> datetime | None:
+        """When the command was first told to go, as far as this process knows."""
+        return self.hook.since if self.hook is not None else self.term_sent
 
 
 BLANK = Memory()

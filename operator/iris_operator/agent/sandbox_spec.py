@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 
 from iris_operator.agent import labels
+from iris_operator.agent.causes import stop_signal
 from iris_operator.agent.gpus import Grant
 from iris_operator.agent.ports import to_label, variables
 from iris_operator.api.cluster import Defaults
@@ -44,6 +45,7 @@ def sandbox_spec(
     binding = task.spec.binding
     assert binding is not None
     limits, security = _limits(task), task.spec.security_context
+    stop_signal(task)  # now, not when it is needed
     uid = task.metadata.uid
     return SandboxSpec(
         id=container_id(uid, binding.attempt),

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import signal
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from iris_operator.agent.causes import StopCause
 from iris_operator.agent.labels import SandboxFacts, facts
 from iris_operator.agent.memory import Pulling, StartFailure, Trouble
+from iris_operator.agent.stages import FAILED as SETUP_FAILED
+from iris_operator.agent.stages import MISSING, Stage, words_of
 from iris_operator.api.base import Condition
 from iris_operator.api.life import Cause
 from iris_operator.api.names import container_id
 from iris_operator.api.quantity import amount, to_quantity
 from iris_operator.api.task import Task, TaskPhase, TaskStatus
 from iris_operator.plan.conditions import ConditionStatus, find_condition, set_condition
-from iris_operator.plan.task_retry import MOVES, AttemptEnd, attempt_over, of_attempt
-from iris_operator.plan.text import duration
+from iris_operator.plan.task_retry import AttemptEnd, attempt_over, of_attempt
+from iris_operator.plan.task_verdict import after_exit, after_failure
+from iris_operator.plan.text import clock, duration
 from iris_runtimes.protocol import Exit, Sandbox
 
 RUNNING, COMPLETE, FAILED = "Running", "Complete", "Failed"
@@ -24,36 +28,15 @@ SANDBOX_LOST = "SandboxLost"
 _MAX_MESSAGE = 1024
 
 
-@dataclass(frozen=True)
-class StopCause:
-    """Why a Task is stopped. `moves`: just this attempt is, the Task is to run elsewhere."""
-
-    reason: str
-    words: str
-    moves: bool = False
-
-
-_WORDS = {
-    "SliceDrained": "its slice is drained",
-    "SliceDeleted": "its slice is deleted",
-    "SliceFailed": "its slice failed",
-}
-
-
-def stop_cause(reason: str) -> StopCause:
-    """Of a binding's stopReason."""
-    return StopCause(reason, _WORDS.get(reason, f"Iris stopped it ({reason})"), reason in MOVES)
-
-
 def container(task: Task) -> str:
     """The sandbox id of a bound Task's attempt."""
     return container_id(task.metadata.uid, _attempt(task))
 
 
-def was_signalled(sandbox: Sandbox) -> bool:
-    """Whether it ended as a stop ends it: by SIGTERM or SIGKILL, and not by the OOM killer."""
+def was_signalled(sandbox: Sandbox, number: int = signal.SIGTERM) -> bool:
+    """Whether it ended as a stop ends it: by its stop signal or SIGKILL, and not by the OOM killer."""
     ended = sandbox.exit
-    return ended is not None and not ended.oom_killed and ended.exit_code in (143, 137)
+    return ended is not None and not ended.oom_killed and ended.exit_code in (128 + number, 128 + signal.SIGKILL)
 
 
 def pulling(task: Task, progress: Pulling, now: datetime) -> TaskStatus:
@@ -71,9 +54,14 @@ def in_trouble(task: Task, trouble: Trouble, now: datetime) -> TaskStatus:
     return _new(task, TaskPhase.BUILDING, trouble.reason, message, {})
 
 
-def running(task: Task, sandbox: Sandbox, now: datetime) -> TaskStatus:
-    """Running, since the sandbox's start."""
-    since = facts(sandbox).started_at or now
+def setting_up(task: Task, sandbox: Sandbox, stage: Stage) -> TaskStatus:
+    """Building: what comes before its command runs."""
+    message = f"{words_of(task, stage)} runs since {clock(stage.at)}"
+    return _new(task, TaskPhase.BUILDING, "SettingUp", message, {"log_path": facts(sandbox).log_path})
+
+
+def running(task: Task, sandbox: Sandbox, since: datetime) -> TaskStatus:
+    """Running, since its command's start."""
     more = _where(task, sandbox) | {
         "start_time": since,
         "finish_time": None,
@@ -83,21 +71,24 @@ def running(task: Task, sandbox: Sandbox, now: datetime) -> TaskStatus:
     return _new(task, TaskPhase.RUNNING, "Started", "", more)
 
 
-def exited(task: Task, sandbox: Sandbox, cause: StopCause | None) -> TaskStatus:
+def exited(task: Task, sandbox: Sandbox, cause: StopCause | None, stage: Stage | None = None) -> TaskStatus:
     """Ended: as it was stopped (`cause`), or by itself. The same whenever it is asked for.
 
-    When that only ends the attempt (`is_move`), it may be written once the sandbox is gone, and not before.
+    `stage`: how far its set-up was, when it has one. When that only ends
+    the attempt (`is_move`), it may be written once the sandbox is gone, and not before.
     """
     found = sandbox.exit
     assert found is not None
-    started = facts(sandbox).started_at or task.status.start_time or found.exited_at
+    started = _start(task, sandbox, found, stage)
     code = None if found.lost else found.exit_code
     end = _end_of_attempt(task, found, cause)
     if end is not None:
         end = replace(end, exit_code=code, start_time=started, log_path=facts(sandbox).log_path)
         return attempt_over(task, end)
-    phase, reason, message = _verdict(task, found, cause)
+    phase, reason, message = _verdict(task, found, cause, stage)
     more = _where(task, sandbox) | {"start_time": started, "finish_time": found.exited_at, "exit_code": code}
+    if phase is TaskPhase.PENDING:
+        return _again(task, reason, message, more, found.exited_at)
     return _end(task, phase, reason, message, more, found.exited_at)
 
 
@@ -113,17 +104,19 @@ def lost(task: Task, now: datetime) -> TaskStatus:
 
 def moved(task: Task, cause: StopCause, now: datetime) -> TaskStatus:
     """Stopped with nothing of it there, started or not: it runs elsewhere."""
-    return attempt_over(task, AttemptEnd(cause.reason, f"stopped because {cause.words}", now, cause=None))
+    return attempt_over(task, AttemptEnd(cause.reason, f"stopped because {cause.words}", now, cause=cause.cause))
 
 
 def not_startable(task: Task, failure: StartFailure) -> TaskStatus:
     """Failed before it ran, by the user's image, command or limits."""
     more = {"finish_time": failure.at, "exit_code": failure.exit_code}
-    return _end(task, TaskPhase.FAILED, failure.reason, failure.message, more, failure.at)
+    return _user_failure(task, failure.reason, failure.message, more, failure.at)
 
 
 def stopped_unseen(task: Task, cause: StopCause, now: datetime) -> TaskStatus:
-    """Stopped for good, and nothing of it there: it was bound and not yet running, or its sandbox was lost meanwhile."""
+    """Stopped, not to be moved, and nothing of it there: it was bound and not yet running, or its sandbox was lost meanwhile."""
+    if cause.cause is Cause.USER:
+        return _user_failure(task, cause.reason, cause.words, {"finish_time": now}, now)
     started = of_attempt(task.status, _attempt(task)).start_time is not None
     when = "and nobody saw how it ended" if started else "before it started"
     message = f"stopped {when}: {cause.words}"
@@ -140,23 +133,68 @@ def _end_of_attempt(task: Task, ended: Exit, cause: StopCause | None) -> Attempt
     if cause is not None and (ended.lost or ended.exit_code != 0):
         words = f"stopped because {cause.words}"
         words += "" if ended.lost else f" ({_exit_words(ended.exit_code)})"
-        return AttemptEnd(cause.reason, words, ended.exited_at, cause=None)
+        return AttemptEnd(cause.reason, words, ended.exited_at, cause=cause.cause)
     return (
         AttemptEnd(SANDBOX_LOST, _lost_words(task), ended.exited_at, cause=Cause.INFRASTRUCTURE) if ended.lost else None
     )
 
 
-def _verdict(task: Task, ended: Exit, cause: StopCause | None) -> tuple[TaskPhase, str, str]:
+def _start(task: Task, sandbox: Sandbox, ended: Exit, stage: Stage | None) -> datetime | None:
+    """When its command started; None when its set-up never came to an end."""
+    if stage is not None:
+        return stage.at if stage.is_command else None
+    return facts(sandbox).started_at or task.status.start_time or ended.exited_at
+
+
+def _verdict(
+    task: Task, ended: Exit, cause: StopCause | None, stage: Stage | None = None
+) -> tuple[TaskPhase, str, str]:
     words = _exit_words(ended.exit_code)
-    if ended.lost:  # while it was stopped for good
-        return TaskPhase.WORKER_LOST, SANDBOX_LOST, _lost_words(task)
     if cause is not None and not cause.moves:
-        return TaskPhase.KILLED, cause.reason, f"stopped because {cause.words} ({words})"
+        return _stopped_verdict(task, ended, cause)
+    verdict = after_exit(task, ended.exit_code)
     if ended.oom_killed:
-        return TaskPhase.FAILED, "OOMKilled", _oom_words(task, ended)
-    if ended.exit_code == 0:
-        return TaskPhase.SUCCEEDED, "Completed", words
-    return TaskPhase.FAILED, "Error", words
+        return verdict.phase, "OOMKilled", verdict.said(_oom_words(task, ended))
+    if stage is not None and not stage.is_command:
+        verdict, (reason, words) = after_failure(task), _setup_words(task, ended, stage)
+        return verdict.phase, reason, verdict.said(words)
+    return verdict.phase, "Completed" if verdict.phase is TaskPhase.SUCCEEDED else "Error", verdict.said(words)
+
+
+def _stopped_verdict(task: Task, ended: Exit, cause: StopCause) -> tuple[TaskPhase, str, str]:
+    words = "nobody saw how it ended" if ended.lost else _exit_words(ended.exit_code)
+    if cause.cause is Cause.USER:
+        verdict = after_failure(task)
+        return verdict.phase, cause.reason, verdict.said(f"stopped because {cause.words} ({words})")
+    if ended.lost:
+        return TaskPhase.WORKER_LOST, SANDBOX_LOST, _lost_words(task)
+    return TaskPhase.KILLED, cause.reason, f"stopped because {cause.words} ({words})"
+
+
+def _setup_words(task: Task, ended: Exit, stage: Stage) -> tuple[str, str]:
+    """Reason and message of an end before the command."""
+    if stage.kind == MISSING:
+        missing = ended.exit_code == 127
+        last = f": {stage.last_line}" if stage.last_line else ""
+        return "CommandNotFound" if missing else "CommandNotExecutable", f"the command can't be started{last}"
+    code = stage.exit_code if stage.kind == SETUP_FAILED and stage.exit_code is not None else ended.exit_code
+    last = f"; its last line: {stage.last_line}" if stage.last_line else ""
+    return "SetupFailed", f"{words_of(task, stage)} failed: {_exit_words(code)}{last}"
+
+
+def _user_failure(task: Task, reason: str, message: str, more: dict[str, Any], now: datetime) -> TaskStatus:
+    """An attempt that failed by the user's fault before its command started."""
+    verdict = after_failure(task)
+    if verdict.phase is TaskPhase.PENDING:
+        return _again(task, reason, message, more, now)
+    return _end(task, verdict.phase, reason, verdict.said(message), more, now)
+
+
+def _again(task: Task, reason: str, message: str, more: dict[str, Any], now: datetime) -> TaskStatus:
+    """The attempt is over by the user's fault, and another follows. Not to be written while anything of it is left."""
+    found = {name: more.get(name) for name in ("exit_code", "start_time")}
+    end = AttemptEnd(reason, message, now, Cause.USER, log_path=more.get("log_path", ""), **found)
+    return attempt_over(task, end)
 
 
 def _lost_words(task: Task) -> str:

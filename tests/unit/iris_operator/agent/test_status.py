@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 
 from iris_operator.agent import status as say
+from iris_operator.agent.causes import asked_to_stop
 from iris_operator.agent.memory import Pulling, StartFailure, Trouble
 from iris_operator.api.life import Cause
 from iris_operator.api.task import TaskPhase
@@ -41,7 +42,7 @@ def test_a_lost_exit_is_not_the_commands() -> None:
 
 
 def test_a_move_tells_of_the_attempt_and_not_of_the_next() -> None:
-    told = say.exited(task(), sandbox(code=143), say.stop_cause("SliceDrained"))
+    told = say.exited(task(), sandbox(code=143), asked_to_stop("SliceDrained"))
     assert say.is_move(told)
     assert (told.phase, told.reason, told.retries.infrastructure, told.start_time, told.exit_code) == (
         TaskPhase.PENDING, "SliceDrained", 0, None, None,
