@@ -1,0 +1,91 @@
+"""What of the answers is told: conditions Started and Ready of a running attempt. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from iris_operator.api.base import Condition
+from iris_operator.api.task import Task, TaskPhase, TaskStatus
+from iris_operator.plan.conditions import ConditionStatus, find_condition, is_true, set_condition
+from iris_operator.plan.task_retry import of_attempt
+
+STARTED, READY = "Started", "Ready"
+_MAX_MESSAGE = 1024
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the probes say; None: nothing yet, so what was told before holds. `words`: why it is not ready."""
+
+    started: bool | None = None
+    ready: bool | None = None
+    words: str = ""
+
+
+NO_VERDICT = Verdict()
+
+
+def with_verdict(task: Task, conditions: list[Condition], verdict: Verdict, now: datetime) -> list[Condition]:
+    """The conditions of a bound, running Task with those of its probes; without a probe there is none."""
+    spec, fresh = task.spec, _is_fresh(task)
+    if spec.startup_probe is not None:
+        started = verdict.started if fresh else verdict.started or is_true(conditions, STARTED)
+        if started:
+            conditions = _set(task, conditions, STARTED, "True", "StartupProbeSucceeded", "", now)
+        else:
+            words = "the startup probe has not succeeded yet"
+            conditions = _set(task, conditions, STARTED, "False", "StartupProbePending", words, now)
+    if spec.readiness_probe is None:
+        return conditions
+    if verdict.ready:
+        return _set(task, conditions, READY, "True", "ReadinessProbeSucceeded", "", now)
+    if verdict.ready is False:
+        return _set(task, conditions, READY, "False", "ReadinessProbeFailed", verdict.words, now)
+    if fresh:
+        words = "the readiness probe has not succeeded yet"
+        return _set(task, conditions, READY, "False", "ReadinessProbePending", words, now)
+    return conditions
+
+
+def says_the_same(before: Iterable[Condition], after: Iterable[Condition]) -> bool:
+    """Whether nothing needs to be told: a transition or another reason does, other words of it don't."""
+    return _said(before) == _said(after)
+
+
+def is_told_ready(status: TaskStatus) -> bool:
+    """Whether others may send it work."""
+    return is_true(status.conditions, READY)
+
+
+def not_ready(task: Task, conditions: list[Condition], reason: str, message: str, now: datetime) -> list[Condition]:
+    """The conditions once it stops or has ended."""
+    if not is_true(conditions, READY):
+        return conditions
+    return _set(task, conditions, READY, "False", reason, message, now)
+
+
+def _is_fresh(task: Task) -> bool:
+    """Whether nothing was told of this attempt's run: conditions there are of an earlier one."""
+    assert task.spec.binding is not None
+    return of_attempt(task.status, task.spec.binding.attempt).phase is not TaskPhase.RUNNING
+
+
+def _said(conditions: Iterable[Condition]) -> list[tuple[str, str] | None]:
+    found = [find_condition(conditions, kind) for kind in (STARTED, READY)]
+    return [(one.status, one.reason) if one is not None else None for one in found]
+
+
+def _set(
+    task: Task,
+    conditions: list[Condition],
+    kind: str,
+    status: ConditionStatus,
+    reason: str,
+    message: str,
+    now: datetime,
+) -> list[Condition]:
+    return set_condition(
+        conditions, kind, status, reason, message[:_MAX_MESSAGE], generation=task.metadata.generation, now=now
+    )
