@@ -45,7 +45,7 @@ async def run_operator(settings: ProcessSettings) -> int:
     connection = await connect(settings.kubeconfig)
     async with KubeClient(connection, user_agent=f"iris-operator/{VERSION}") as api:
         gate = WriteGate(api)
-        controller = Controller(gate, settings.namespaces, VERSION)
+        controller = Controller(gate, settings.namespaces, VERSION, home=settings.lease_namespace)
         leadership = Leadership(api, settings.lease_namespace, settings.identity)
         app = health_app(lambda: _describe(controller, leadership), _metrics(controller, leadership).text)
         runner = await serve(app, settings.port)

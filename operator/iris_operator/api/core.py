@@ -1,11 +1,11 @@
-"""Kubernetes' own kinds as far as Iris reads them: Node, Pod, Lease."""
+"""Kubernetes' own kinds as far as Iris reads them: Node, Pod, Lease, CertificateSigningRequest."""
 
 from __future__ import annotations
 
 from datetime import datetime
 from typing import Any, ClassVar
 
-from pydantic import Field
+from pydantic import Base64Bytes, Field
 
 from iris_operator.api.base import MicroTime, Model, Resource, Time
 
@@ -89,6 +89,7 @@ class PodStatus(Model):
     phase: str = ""
     reason: str = ""
     message: str = ""
+    host_ip: str = Field(default="", alias="hostIP")
     conditions: list[CoreCondition] = Field(default_factory=list)
     container_statuses: list[ContainerStatus] = Field(default_factory=list)
 
@@ -139,3 +140,41 @@ class Lease(Resource):
     PLURAL: ClassVar[str] = "leases"
 
     spec: LeaseSpec = LeaseSpec()
+
+
+class RequestSpec(Model):
+    """certificatesv1.CertificateSigningRequestSpec. The API server itself fills in `username` and `extra`."""
+
+    request: Base64Bytes
+    signer_name: str
+    usages: list[str] = Field(default_factory=list)
+    expiration_seconds: int | None = None
+    username: str = ""
+    extra: dict[str, list[str]] = Field(default_factory=dict)
+
+
+class RequestStatus(Model):
+    """certificatesv1.CertificateSigningRequestStatus."""
+
+    conditions: list[CoreCondition] = Field(default_factory=list)
+    certificate: Base64Bytes = Field(default=b"", validate_default=False)
+
+
+class CertificateSigningRequest(Resource):
+    """Somebody's wish for a certificate."""
+
+    KIND: ClassVar[str] = "CertificateSigningRequest"
+    PLURAL: ClassVar[str] = "certificatesigningrequests"
+
+    spec: RequestSpec
+    status: RequestStatus = RequestStatus()
+
+    @property
+    def verdict(self) -> str:
+        """Approved, Denied or Failed, the last of them; empty while nobody has judged."""
+        return self.status.conditions[-1].type if self.status.conditions else ""
+
+    @property
+    def why_denied(self) -> str:
+        """The words of its refusal."""
+        return next((one.message for one in self.status.conditions if one.type in ("Denied", "Failed")), "")

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from iris_operator.api.base import Resource
 from iris_operator.api.cluster import IrisCluster
-from iris_operator.api.core import Lease, Node, Pod
+from iris_operator.api.core import CertificateSigningRequest, Lease, Node, Pod
 from iris_operator.api.names import LABEL_SLICE, LABEL_SLICE_ID, slice_id
 from iris_operator.api.nodepool import NodePool
 from iris_operator.api.scalegroup import ScaleGroup
@@ -26,6 +26,7 @@ from iris_operator.ports.kube import (
     NODEPOOLS,
     NODES,
     PODS,
+    REQUESTS,
     SCALE_GROUPS,
     SLICES,
     TASKS,
@@ -46,6 +47,7 @@ MODELS: dict[Kind, type[Resource]] = {
     NODES: Node,
     PODS: Pod,
     LEASES: Lease,
+    REQUESTS: CertificateSigningRequest,
 }
 
 
@@ -61,6 +63,7 @@ class Cache:
         self.nodes: dict[str, Node] = {}
         self.pods: dict[str, Pod] = {}
         self.leases: dict[str, Lease] = {}
+        self.requests: dict[str, CertificateSigningRequest] = {}
         # Indices that keep a pass from walking all Tasks ever run.
         self._open_tasks: defaultdict[str, dict[str, Task]] = defaultdict(dict)
         self._tasks_of: defaultdict[str, dict[str, Task]] = defaultdict(dict)  # open ones, by the slice bound to
@@ -82,6 +85,7 @@ class Cache:
             NODES: self.nodes,
             PODS: self.pods,
             LEASES: self.leases,
+            REQUESTS: self.requests,
         }
         return stores[kind]  # type: ignore[return-value]
 

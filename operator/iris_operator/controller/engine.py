@@ -8,17 +8,19 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 
 from iris_operator.controller.cache import MODELS
+from iris_operator.controller.handlers.authority import AuthorityReconciler
 from iris_operator.controller.handlers.clusters import ClusterReconciler
 from iris_operator.controller.handlers.orphans import OrphanReconciler
 from iris_operator.controller.handlers.placement import PlacementReconciler
+from iris_operator.controller.handlers.requests import RequestReconciler
 from iris_operator.controller.handlers.slices import SliceReconciler
 from iris_operator.controller.handlers.tasks import TaskReconciler
 from iris_operator.controller.handlers.workers import WorkerReconciler
 from iris_operator.controller.memo import Controller
-from iris_operator.controller.routing import CLUSTER, ORPHANS, PLACE, SLICE, TASK, WORKER
+from iris_operator.controller.routing import AUTHORITY, CLUSTER, ORPHANS, PLACE, REQUEST, SLICE, TASK, WORKER
 from iris_operator.controller.workqueue import Key
 from iris_operator.ports.errors import ApiError, ConflictError, NotFoundError
-from iris_operator.ports.kube import LEASES, NODES, PODS, Kind
+from iris_operator.ports.kube import LEASES, NODES, PODS, REQUESTS, Kind
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +32,7 @@ _FIRST_RESYNC_SECONDS = 15.0
 Reconcile = Callable[[Key], Awaitable[None]]
 
 # What is watched by label only, to keep strangers' objects out of memory.
-SELECTED: dict[Kind, str] = {PODS: "iris-managed=true", NODES: "iris-managed=true", LEASES: "iris-managed=true"}
+SELECTED: dict[Kind, str] = dict.fromkeys((PODS, NODES, LEASES, REQUESTS), "iris-managed=true")
 
 
 class Engine:
@@ -46,6 +48,8 @@ class Engine:
             CLUSTER: ClusterReconciler(controller).reconcile,
             PLACE: PlacementReconciler(controller).reconcile,
             ORPHANS: OrphanReconciler(controller).reconcile,
+            REQUEST: RequestReconciler(controller).reconcile,
+            AUTHORITY: AuthorityReconciler(controller).reconcile,
         }
 
     async def run(self) -> None:
@@ -94,6 +98,7 @@ class Engine:
         cache, queue = self._controller.cache, self._controller.queue
         keys = [Key(SLICE, name) for name in cache.slices]
         keys.append(Key(ORPHANS, ""))
+        keys += [Key(AUTHORITY, "")] if self._controller.home else []
         keys += [Key(WORKER, name) for name, pod in cache.pods.items() if pod.deleting]
         for namespace in self._controller.namespaces:
             keys += [Key(kind, namespace) for kind in (PLACE, CLUSTER)]

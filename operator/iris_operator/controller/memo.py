@@ -31,6 +31,7 @@ class Controller:
     api: KubeApi
     namespaces: tuple[str, ...]
     version: str
+    home: str = ""  # the operator's own namespace; empty: it keeps no authority, and signs nothing
     cache: Cache = field(default_factory=Cache)
     queue: WorkQueue = field(default_factory=WorkQueue)
     now: Callable[[], datetime] = utc_now

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from iris_operator.api.base import Resource
-from iris_operator.api.core import Lease, Node, Pod
+from iris_operator.api.core import CertificateSigningRequest, Lease, Node, Pod
 from iris_operator.api.names import (
     ANNOTATION_AGENT_PROBLEM,
     ANNOTATION_DISK_PRESSURE,
@@ -27,6 +27,8 @@ from iris_operator.ports.kube import IRIS_CLUSTERS, SCALE_GROUPS, Kind
 # PLACE is a namespace's one pass over Tasks and groups: so nothing is bound in the middle of a scale-down.
 SLICE, TASK, CLUSTER, PLACE = "slice", "task", "cluster", "place"
 WORKER, ORPHANS = "worker", "orphans"
+# AUTHORITY is the one pass over the authority, the gateway's certificate and its APIService.
+REQUEST, AUTHORITY = "request", "authority"
 
 # Counts on a Slice and an IrisCluster follow many Tasks: one write for all changes of so long.
 _SLICE_COUNTS_SECONDS = 1.0
@@ -39,7 +41,6 @@ Routed = tuple[Key, float]
 
 def route(kind: Kind, found: Resource, before: Resource | None, cache: Cache) -> Iterator[Routed]:
     """Keys to reconcile after `found` (new, changed or gone) took the place of `before`."""
-    namespace = found.metadata.namespace
     if isinstance(found, Task):
         yield from _route_task(found, before)
     elif isinstance(found, Slice):
@@ -50,10 +51,19 @@ def route(kind: Kind, found: Resource, before: Resource | None, cache: Cache) ->
         yield from _route_node(found, before, cache)
     elif isinstance(found, Pod):
         yield from _route_pod(found, before, cache)
-    elif isinstance(found, Lease):
+    else:
+        yield from _route_others(kind, found, before, cache)
+
+
+def _route_others(kind: Kind, found: Resource, before: Resource | None, cache: Cache) -> Iterator[Routed]:
+    namespace = found.metadata.namespace
+    if isinstance(found, Lease):
         owner = found.metadata.labels.get(LABEL_SLICE)
         if owner and _lease_changed(found, before):
             yield Key(SLICE, f"{namespace}/{owner}"), 0
+    elif isinstance(found, CertificateSigningRequest):
+        if found.key in cache.requests and not found.status.certificate:
+            yield Key(REQUEST, found.key), 0
     elif kind is SCALE_GROUPS:
         if _group_changed(found, before, cache):
             yield Key(PLACE, namespace), 0

@@ -32,6 +32,11 @@ class Writer:
             body = {"metadata": {"resourceVersion": target.metadata.resource_version}, "status": patch}
             await self._patch(kind, target, body, "status")
 
+    async def status_of(self, kind: Kind, target: Resource, status: Body, subresource: str = "status") -> None:
+        """A patch of the status by one of its subresources, only if the object is still the version we saw."""
+        body = {"metadata": {"resourceVersion": target.metadata.resource_version}, "status": status}
+        await self._patch(kind, target, body, subresource)
+
     async def metadata(self, kind: Kind, target: Resource, patch: Body, spec: Body | None = None) -> None:
         """A patch of metadata (and spec), only if the object is still the version we saw."""
         body: dict[str, Any] = {"metadata": {**patch, "resourceVersion": target.metadata.resource_version}}

@@ -39,8 +39,9 @@ def test_nobody_gets_a_wildcard(rendered: Rendered) -> None:
 class TestOperator:
     def test_changes_only_node_pools_cluster_wide(self, rendered: Rendered) -> None:
         role = rendered.one("ClusterRole", "iris-system-iris-operator")
+        requests = "certificates.k8s.io/certificatesigningrequests"
         writing = {name for name in _resources(role) if _verbs(role, name) - _READ}
-        assert writing == {"compute.coreweave.com/nodepools"}
+        assert writing == {"compute.coreweave.com/nodepools", f"{requests}/approval", f"{requests}/status"}
         assert _verbs(role, "compute.coreweave.com/nodepools") == _READ | {"create", "patch", "delete"}
         assert _verbs(role, "/pods") == {"list", "watch"}
 
@@ -61,6 +62,15 @@ class TestOperator:
         (named,) = [rule for rule in role["rules"] if "resourceNames" in rule]
         assert (named["resourceNames"], set(named["verbs"])) == (["iris-operator"], {"get", "patch", "update"})
 
+    def test_signs_for_agents_only_and_keeps_its_two_secrets(self, rendered: Rendered) -> None:
+        wide = rendered.one("ClusterRole", "iris-system-iris-operator")
+        (signer,) = [rule for rule in wide["rules"] if rule["resources"] == ["signers"]]
+        assert signer["resourceNames"] == ["iris.dev/agent"]
+        role = rendered.one("Role", "iris-operator-identity", "iris-system")
+        assert _verbs(role, "/secrets") == {"create"}
+        (named,) = [rule for rule in role["rules"] if "resourceNames" in rule]
+        assert (named["resourceNames"], named["verbs"]) == (["iris-ca", "iris-gateway-tls"], ["get", "patch"])
+
     def test_lists_events_of_node_pools_and_no_others(self, rendered: Rendered) -> None:
         role = rendered.one("Role", "iris-system-iris-operator-events", "default")
         assert _resources(role) == {"events.k8s.io/events"}
@@ -74,7 +84,7 @@ class TestOperator:
             for each in (*rendered.all("RoleBinding"), *rendered.all("ClusterRoleBinding"))
             if "operator" in each["metadata"]["name"]
         ]
-        assert len(bindings) == 5
+        assert len(bindings) == 6
         assert all(each["subjects"] == [account] for each in bindings)
 
 
@@ -92,6 +102,13 @@ class TestAgent:
         assert _verbs(role, "/secrets") == _verbs(role, "/configmaps") == {"get"}
         assert _verbs(role, "/pods") == {"get"}
         assert not _verbs(role, "iris.dev/slices")
+
+    def test_asks_for_certificates_and_approves_none(self, rendered: Rendered) -> None:
+        role = rendered.one("ClusterRole", "iris-system-iris-agent")
+        assert _resources(role) == {"certificates.k8s.io/certificatesigningrequests"}
+        assert _verbs(role, "certificates.k8s.io/certificatesigningrequests") == {"create", "get"}
+        subjects = rendered.one("ClusterRoleBinding", "iris-system-iris-agent")["subjects"]
+        assert [each["namespace"] for each in subjects] == ["ml", "research"]
 
 
 @pytest.mark.parametrize(("name", "aggregate"), [("iris-view", "view"), ("iris-edit", "edit"), ("iris-admin", "admin")])

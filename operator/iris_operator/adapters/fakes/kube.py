@@ -130,7 +130,7 @@ class FakeKube:
         merged = apply_merge_patch(before, patch)
         if merged["metadata"].get("resourceVersion") != before["metadata"]["resourceVersion"]:
             raise ConflictError(409, "Conflict", f'{kind.plural} "{name}" has been modified')
-        if subresource == "status":
+        if subresource in ("status", "approval"):  # of a certificate request, which has its verdict in its status
             return await self._store(kind, before, {**before, "status": merged.get("status", {})})
         if merged["metadata"]["uid"] != before["metadata"]["uid"]:
             raise InvalidError(422, "Invalid", "metadata.uid: field is immutable")
