@@ -9,11 +9,13 @@ MARK = "IRIS_EXEC_ID"
 # Twice: what a process started while it was looked for is found the second time
 _SCRIPT = f"""
 for round in 1 2; do for one in /proc/[0-9]*; do
-  if tr '\\000' '\\n' <"$one/environ" | grep -qx "{MARK}=$1"; then kill -9 "${{one#/proc/}}"; fi
-done; done 2>/dev/null
+  if $3 tr '\\000' '\\n' <"$one/environ" | $3 grep -qx "{MARK}=$1"; then kill "-$2" "${{one#/proc/}}"; fi
+done; test "$2" = 9 || break; done 2>/dev/null
 """
 
 
-def sweep_request(mark: str) -> ExecRequest:
-    """A command for the same sandbox that kills every process with that mark; it needs the image's sh, tr and grep."""
-    return ExecRequest(["sh", "-c", _SCRIPT, "sh", mark], user=0)
+def sweep_request(mark: str, signal: int = 9, busybox: str = "") -> ExecRequest:
+    """A command for the same sandbox that signals every process with that mark; with the sandbox's `busybox`, else by the
+    image's sh, tr and grep."""
+    shell = [busybox, "sh"] if busybox else ["sh"]
+    return ExecRequest([*shell, "-c", _SCRIPT, "sh", mark, str(signal), busybox], user=0)

@@ -26,10 +26,11 @@ from iris_runtimes.containerd.exits import memory_facts
 from iris_runtimes.containerd.gpus import cdi_names, gpu_road
 from iris_runtimes.containerd.image_config import Accounts, ImageConfig, User, needs_accounts, resolve_user
 from iris_runtimes.containerd.images import HOSTS_DIR, Images
+from iris_runtimes.containerd.inside import INSIDE_LABEL, Insides
 from iris_runtimes.containerd.maker import Maker
 from iris_runtimes.containerd.observe import Observer
 from iris_runtimes.containerd.oci_security import EVERY_CAPABILITY
-from iris_runtimes.containerd.oci_spec import build_spec
+from iris_runtimes.containerd.oci_spec import build_spec, process_args
 from iris_runtimes.containerd.pod_context import read_pod_context
 from iris_runtimes.containerd.proto import containers_pb2_grpc, tasks_pb2, tasks_pb2_grpc, version_pb2_grpc
 from iris_runtimes.containerd.start_errors import start_error
@@ -55,6 +56,7 @@ from iris_runtimes.protocol import (
 
 DEFAULT_SOCKET = "/run/containerd/containerd.sock"
 NAMESPACE = "iris"
+_KILLED = 137
 
 
 class ContainerdRuntime:
@@ -83,6 +85,7 @@ class ContainerdRuntime:
         self._observer = Observer(self._channel, namespace, self._operations.running)
         self._maker = Maker(self._channel, namespace)
         self._executor = Executor(self._channel, namespace, exec_folder)
+        self._insides = Insides(self._channel, namespace, self._executor)
         self._cdi = CdiRegistry(cdi_folders)
         self._nvidia_runtime = nvidia_runtime
         self._node_capabilities = node_capabilities
@@ -130,7 +133,10 @@ class ContainerdRuntime:
 
     async def list(self) -> list[Sandbox]:
         async with translated():
-            return await self._observer.all()
+            found = await self._observer.all()
+        for one in found:
+            self._insides.note(one.id, one.labels)
+        return found
 
     async def get(self, sandbox_id: str) -> Sandbox:
         async with translated():
@@ -139,12 +145,18 @@ class ContainerdRuntime:
             raise SandboxNotFound(f"no sandbox {sandbox_id}")
         if found.exit is None or found.exit.exit_code == 0 or found.exit.lost:
             return found
+        if outer := found.labels.get(INSIDE_LABEL):
+            killed = found.exit.exit_code == _KILLED and await self._insides.killed_for_memory(outer, found.labels)
+            return replace(found, exit=replace(found.exit, oom_killed=killed))
         kills, peak = await self._memory(sandbox_id)
         return replace(found, exit=replace(found.exit, oom_killed=kills > 0, memory_peak_bytes=peak))
 
     async def wait(self, sandbox_id: str) -> Exit:
         async with translated():
-            await self._maker.wait(sandbox_id)
+            if outer := await self._insides.outer_of(sandbox_id):
+                await self._insides.wait(outer, sandbox_id)
+            else:
+                await self._maker.wait(sandbox_id)
         found = await self.get(sandbox_id)
         if found.exit is None:
             raise SandboxNotFound(f"sandbox {sandbox_id} was never started")
@@ -152,17 +164,20 @@ class ContainerdRuntime:
 
     async def signal(self, sandbox_id: str, signal: int, *, everyone: bool = False) -> None:
         async with translated():
-            await self._maker.signal(sandbox_id, signal, everyone)
+            if outer := await self._insides.outer_of(sandbox_id):
+                await self._insides.signal(outer, sandbox_id, signal, everyone)
+            else:
+                await self._maker.signal(sandbox_id, signal, everyone)
 
     async def execute(self, sandbox_id: str, request: ExecRequest) -> ExecSession:
         async with translated():
-            return await self._executor.execute(sandbox_id, request)
+            return await self._executor.execute(sandbox_id, request, await self._insides.outer_of(sandbox_id))
 
     async def stats(self, sandbox_id: str) -> Stats:
-        found = None
-        if (await self.get(sandbox_id)).state is SandboxState.RUNNING:
+        found, sandbox = None, await self.get(sandbox_id)
+        if sandbox.state is SandboxState.RUNNING:
             async with translated():
-                request = tasks_pb2.MetricsRequest(filters=[f"id=={sandbox_id}"])
+                request = tasks_pb2.MetricsRequest(filters=[f"id=={sandbox.labels.get(INSIDE_LABEL) or sandbox_id}"])
                 answer = await self._tasks.Metrics(request, **self._call)
             found = stats_of(answer.metrics[0]) if answer.metrics else None
         if found is None:
@@ -177,6 +192,8 @@ class ContainerdRuntime:
             async for one in ids:
                 if one is not None:
                     yield Exited(one)
+                    for inner in self._insides.inside(one):  # of a lost one's, nobody else tells
+                        yield Exited(inner)
                     continue
                 for sandbox in await self.list():
                     if sandbox.exit is not None:
@@ -187,8 +204,26 @@ class ContainerdRuntime:
             existing = await self._observer.one(spec.id, by_changer=True)
         if existing is not None and existing.state is not SandboxState.CREATED:
             return existing
+        if spec.inside:
+            return await self._make_inside(spec)
         async with self._images.being_started_from(spec.image):
             return await self._make(spec)
+
+    async def _make_inside(self, spec: SandboxSpec) -> Sandbox:
+        args = [*spec.command, *spec.args]
+        if not spec.command:
+            args = process_args(spec, await self._images.config(spec.image))
+        await _make_folder(spec.log_path.parent)
+        try:
+            async with translated():
+                pid = await self._insides.make(spec, args)
+        except RuntimeUnavailable:
+            raise
+        except RuntimeFault:
+            with suppress(RuntimeFault):  # why the start failed matters more; the caller removes it again
+                await self._remove(spec.id, of_unknown_past=False)
+            raise
+        return Sandbox(spec.id, {**spec.labels, INSIDE_LABEL: spec.inside}, SandboxState.RUNNING, pid)
 
     async def _make(self, spec: SandboxSpec) -> Sandbox:
         config = await self._images.config(spec.image)
@@ -197,10 +232,8 @@ class ContainerdRuntime:
             body, binary = await asyncio.to_thread(self._body, spec, config, user)
         else:
             body, binary = self._body(spec, config, user)
-        try:
-            await asyncio.to_thread(spec.log_path.parent.mkdir, parents=True, exist_ok=True)
-        except OSError as error:
-            raise NodeFault(f"the log's folder {spec.log_path.parent} can't be made: {error.strerror}") from error
+        await _make_folder(spec.log_path.parent)
+        self._insides.note(spec.id, {})
         try:
             pid = await self._maker.make(spec, body, config.chain_id, binary)
         except grpc.aio.AioRpcError as error:
@@ -231,7 +264,11 @@ class ContainerdRuntime:
 
     async def _remove(self, sandbox_id: str, *, of_unknown_past: bool) -> None:
         async with translated():
+            if outer := await self._insides.outer_of(sandbox_id):
+                await self._insides.remove(outer, sandbox_id)
+                return
             await self._maker.remove(sandbox_id, of_unknown_past=of_unknown_past)
+            await self._insides.remove_all_of(sandbox_id)
 
     async def _user(self, spec: SandboxSpec, config: ImageConfig) -> User:
         if spec.user is not None:
@@ -248,3 +285,10 @@ class ContainerdRuntime:
         except grpc.aio.AioRpcError:
             return 0, None
         return memory_facts(answer.metrics[0].data) if answer.metrics else (0, None)
+
+
+async def _make_folder(folder: Path) -> None:
+    try:
+        await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
+    except OSError as error:
+        raise NodeFault(f"the log's folder {folder} can't be made: {error.strerror}") from error

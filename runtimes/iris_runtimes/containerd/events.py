@@ -11,6 +11,7 @@ from google.protobuf.any_pb2 import Any as AnyMessage
 from google.protobuf.empty_pb2 import Empty
 
 from iris_runtimes.containerd.channel import call_options, in_namespace, translate
+from iris_runtimes.containerd.executor import EXEC_PREFIX
 from iris_runtimes.containerd.proto import events_service_pb2, events_service_pb2_grpc, task_events_pb2
 from iris_runtimes.errors import RuntimeUnavailable
 
@@ -38,8 +39,8 @@ async def exits(channel: grpc.aio.Channel, namespace: str) -> AsyncGenerator[str
                     yield None
                 continue
             event = task_events_pb2.TaskExit.FromString(envelope.event.value)
-            if event.id == event.container_id:  # not an exec's
-                yield str(event.container_id)
+            if not event.id.startswith(EXEC_PREFIX):
+                yield str(event.id)
     except grpc.aio.AioRpcError as error:
         raise translate(error) from error
     finally:

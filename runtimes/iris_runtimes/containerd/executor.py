@@ -22,10 +22,12 @@ from iris_runtimes.containerd.session import ContainerdSession, Streams
 from iris_runtimes.containerd.start_errors import start_error
 from iris_runtimes.errors import InvalidSpec, NodeFault, RuntimeFault, SandboxNotFound, SandboxNotRunning
 from iris_runtimes.execution import ExecRequest
+from iris_runtimes.hold import holds
 from iris_runtimes.sweep import MARK, sweep_request
 
 PROCESS_TYPE = "types.containerd.io/opencontainers/runtime-spec/1/Process"
 EXEC_FOLDER = Path("/var/cache/iris/exec")  # the same path for us and for containerd's shims
+EXEC_PREFIX = "exec-"  # of a session's or a sweep's process; a sandbox inside another has its own id
 _SWEEP_SECONDS = 10.0
 _NOTED_SECONDS = 0.2
 
@@ -41,12 +43,14 @@ class Executor:
         self._containers = containers_pb2_grpc.ContainersStub(channel)
         self._tasks = tasks_pb2_grpc.TasksStub(channel)
 
-    async def execute(self, sandbox_id: str, request: ExecRequest) -> ContainerdSession:
-        """See protocol.Runtime.execute. Raises grpc.aio.AioRpcError for what a caller can't know better."""
+    async def execute(self, sandbox_id: str, request: ExecRequest, outer: str = "") -> ContainerdSession:
+        """See protocol.Runtime.execute. `outer`: what the sandbox is inside of. Raises grpc.aio.AioRpcError for what a caller
+        can't know better."""
         if not request.command:
             raise InvalidSpec("a command to run in a sandbox needs at least a program")
-        exec_id = f"exec-{uuid.uuid4().hex}"
-        spec = await self._process(sandbox_id, request, exec_id)
+        exec_id = f"{EXEC_PREFIX}{uuid.uuid4().hex}"
+        spec = process_spec(await self._process_of(sandbox_id), request, exec_id)
+        sandbox_id = outer or sandbox_id
         folder = self._folder / exec_id
         try:
             folder.mkdir(parents=True, mode=0o700)
@@ -54,16 +58,13 @@ class Executor:
         except OSError as error:
             shutil.rmtree(folder, ignore_errors=True)
             raise NodeFault(f"the pipes in {folder} can't be made: {error.strerror}") from error
-        sweep = partial(self._sweep, sandbox_id, exec_id)
+        sweep = partial(self.sweep, sandbox_id, exec_id)
         session = ContainerdSession(self._channel, self._namespace, sandbox_id, exec_id, folder, streams, sweep)
         try:
             await self._begin(sandbox_id, exec_id, folder, request, spec)
         except grpc.aio.AioRpcError as error:
             await session.abandon()
-            failure = _failure(error, sandbox_id, request)
-            if isinstance(failure, NodeFault) and not await self._still_runs(sandbox_id):
-                failure = _not_running(sandbox_id)
-            raise failure from error
+            raise await self.failure(error, sandbox_id, request.command[0]) from error
         except BaseException:
             await session.abandon()
             raise
@@ -71,6 +72,16 @@ class Executor:
         if request.terminal:
             await session.resize(request.columns, request.rows)
         return session
+
+    async def failure(self, error: grpc.aio.AioRpcError, sandbox_id: str, command: str) -> RuntimeFault:
+        """What it means that a command could not be started in a sandbox."""
+        code, _ = status_of(error)
+        if is_not_found(error) or code is grpc.StatusCode.FAILED_PRECONDITION:
+            return _not_running(sandbox_id)
+        failure = start_error(error, command, f"of sandbox {sandbox_id}")
+        if isinstance(failure, NodeFault) and not await self._still_runs(sandbox_id):
+            return _not_running(sandbox_id)
+        return failure
 
     async def _still_runs(self, sandbox_id: str) -> bool:
         """Whether the sandbox does; asked a little later, for its end may not have been noted yet."""
@@ -94,12 +105,13 @@ class Executor:
         await self._tasks.Exec(ask, **self._call)
         await self._tasks.Start(tasks_pb2.StartRequest(container_id=sandbox_id, exec_id=exec_id), **self._call)
 
-    async def _sweep(self, sandbox_id: str, exec_id: str) -> None:
-        """End the descendants of a command, as root and by the image's own shell; without one, nothing happens."""
-        own = f"{exec_id}-sweep"
-        script = sweep_request(exec_id)
+    async def sweep(self, sandbox_id: str, exec_id: str, signal: int = 9) -> bool:
+        """Signal a command and its descendants, as root, by the sandbox's own shell; False when that could not be."""
+        own = f"{EXEC_PREFIX}{uuid.uuid4().hex}-sweep"
         with suppress(grpc.aio.AioRpcError, TimeoutError, SandboxNotFound):
-            process = await self._process(sandbox_id, script, own)
+            main = await self._process_of(sandbox_id)
+            busybox = main["args"][0] if holds(main["args"]) else ""
+            process = process_spec(main, sweep_request(exec_id, signal, busybox), own)
             ask = tasks_pb2.ExecProcessRequest(
                 container_id=sandbox_id,
                 exec_id=own,
@@ -113,15 +125,18 @@ class Executor:
             finally:
                 gone = tasks_pb2.DeleteProcessRequest(container_id=sandbox_id, exec_id=own)
                 await self._tasks.DeleteProcess(gone, **self._call)
+            return True
+        return False
 
-    async def _process(self, sandbox_id: str, request: ExecRequest, exec_id: str) -> dict[str, Any]:
+    async def _process_of(self, sandbox_id: str) -> dict[str, Any]:
         try:
             found = await self._containers.Get(containers_pb2.GetContainerRequest(id=sandbox_id), **self._call)
         except grpc.aio.AioRpcError as error:
             if is_not_found(error):
                 raise SandboxNotFound(f"no sandbox {sandbox_id}") from error
             raise
-        return process_spec(json.loads(found.container.spec.value)["process"], request, exec_id)
+        process: dict[str, Any] = json.loads(found.container.spec.value)["process"]
+        return process
 
 
 def process_spec(main: dict[str, Any], request: ExecRequest, exec_id: str) -> dict[str, Any]:
@@ -151,13 +166,6 @@ def _open_streams(folder: Path, request: ExecRequest) -> Streams:
     outputs: Sequence[str] = ("stdout",) if request.terminal else ("stdout", "stderr")
     opened = {name: OutputPipe(folder / name) for name in outputs}
     return Streams(InputPipe(folder / "stdin") if request.stdin else None, opened["stdout"], opened.get("stderr"))
-
-
-def _failure(error: grpc.aio.AioRpcError, sandbox_id: str, request: ExecRequest) -> RuntimeFault:
-    code, _ = status_of(error)
-    if is_not_found(error) or code is grpc.StatusCode.FAILED_PRECONDITION:
-        return _not_running(sandbox_id)
-    return start_error(error, request.command[0], f"of sandbox {sandbox_id}")
 
 
 def _not_running(sandbox_id: str) -> SandboxNotRunning:

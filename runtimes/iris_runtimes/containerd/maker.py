@@ -32,7 +32,7 @@ from iris_runtimes.protocol import SandboxSpec
 SNAPSHOTTER = "overlayfs"
 # Written just before a command starts: a sandbox with it and without a task may have run, and must not run again.
 STARTED_LABEL = "iris.dev/start-begun"
-_RUNTIME = "io.containerd.runc.v2"
+RUNTIME = "io.containerd.runc.v2"
 _KILL_SECONDS = 10.0
 
 T = TypeVar("T")
@@ -98,7 +98,7 @@ class Maker:
             labels=dict(spec.labels),
             image=spec.image,
             runtime=containers_pb2.Container.Runtime(
-                name=_RUNTIME,
+                name=RUNTIME,
                 options=AnyMessage(type_url=options.DESCRIPTOR.full_name, value=options.SerializeToString()),
             ),
             spec=AnyMessage(type_url=SPEC_TYPE, value=json.dumps(body).encode()),
@@ -106,18 +106,18 @@ class Maker:
             snapshot_key=spec.id,
         )
         request = containers_pb2.CreateContainerRequest(container=container)
-        await _unless_there(self._containers.Create(request, **self._call))
+        await unless_there(self._containers.Create(request, **self._call))
 
     async def _prepare(self, sandbox_id: str, parent: str) -> Sequence[types_pb2.Mount]:
         request = snapshots_pb2.PrepareSnapshotRequest(snapshotter=SNAPSHOTTER, key=sandbox_id, parent=parent)
-        prepared = await _unless_there(self._snapshots.Prepare(request, **self._call))
+        prepared = await unless_there(self._snapshots.Prepare(request, **self._call))
         if prepared is not None:
             return list(prepared.mounts)
         again = snapshots_pb2.MountsRequest(snapshotter=SNAPSHOTTER, key=sandbox_id)
         return list((await self._snapshots.Mounts(again, **self._call)).mounts)
 
     async def _create_task(self, request: tasks_pb2.CreateTaskRequest) -> int:
-        created = await _unless_there(self._tasks.Create(request, **self._call))
+        created = await unless_there(self._tasks.Create(request, **self._call))
         return 0 if created is None else int(created.pid)
 
     async def _delete_task(self, sandbox_id: str) -> bool:
@@ -160,7 +160,7 @@ class Maker:
         await unless_gone(self._tasks.Delete(tasks_pb2.DeleteTaskRequest(container_id=sandbox_id), **self._call))
 
 
-async def _unless_there(call: Awaitable[T]) -> T | None:
+async def unless_there(call: Awaitable[T]) -> T | None:
     """The call's answer, None when what it makes is there already."""
     try:
         return await call

@@ -10,6 +10,7 @@ from pathlib import Path
 import grpc
 
 from iris_runtimes.containerd.channel import call_options, settled, unless_gone
+from iris_runtimes.containerd.inside import INSIDE_LABEL
 from iris_runtimes.containerd.maker import STARTED_LABEL
 from iris_runtimes.containerd.oci_spec import LOG_PATH_ANNOTATION
 from iris_runtimes.containerd.proto import (
@@ -54,7 +55,8 @@ class Observer:
     async def _look_again(self, container: containers_pb2.Container, *, by_changer: bool = False) -> Sandbox | None:
         """With its task; one without is looked at twice, for it may have been removed between the looks."""
         changing = self._changing(container.id)
-        request = tasks_pb2.GetRequest(container_id=container.id)
+        outer = container.labels.get(INSIDE_LABEL, "")
+        request = tasks_pb2.GetRequest(container_id=outer or container.id, exec_id=container.id if outer else "")
         task = await settled(lambda: unless_gone(self._tasks.Get(request, **self._call)))
         if task is not None:
             return as_sandbox(container, task.process)

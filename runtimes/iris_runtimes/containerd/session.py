@@ -41,7 +41,7 @@ class ContainerdSession:
         exec_id: str,
         folder: Path,
         streams: Streams,
-        sweep: Callable[[], Awaitable[None]],
+        sweep: Callable[[], Awaitable[object]],
     ) -> None:
         """`sweep` ends what the command has started."""
         self.exec_id = exec_id

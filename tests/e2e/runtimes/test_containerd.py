@@ -7,14 +7,14 @@ import pytest
 from iris_runtimes.containerd import ContainerdRuntime
 from iris_runtimes.errors import InvalidSpec, RuntimeUnavailable
 from iris_runtimes.protocol import Device, Mount, PullPolicy, SandboxState
-from tests.contracts.runtime import RuntimeContract, SpecMaker, ended
+from tests.contracts.runtime import InsideContract, RuntimeContract, SpecMaker, ended
 from tests.e2e.runtimes.private_containerd import PrivateContainerd
 
 # grpc.aio keeps to the loop it first saw
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="session")]
 
 
-class TestContainerdContract(RuntimeContract):
+class TestContainerdContract(RuntimeContract, InsideContract):
     missing_image = "registry.test/iris/missing:1"
     missing_policy: PullPolicy = "Never"  # asks no registry; pulls are in test_pull.py
 

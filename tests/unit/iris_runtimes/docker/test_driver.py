@@ -146,7 +146,7 @@ async def test_another_users_containers_are_left_alone(
 
 async def test_what_the_engine_has_no_word_for(runtime: DockerRuntime, make_spec: SpecMaker) -> None:
     await runtime.pull(IMAGE)
-    for more in ({"network_namespace": "/x"}, {"hugepage_limits_bytes": {2**21: 1}}, {"group": 7}):
+    for more in ({"network_namespace": "/x"}, {"hugepage_limits_bytes": {2**21: 1}}, {"group": 7}, {"inside": "task-x-1"}):
         with pytest.raises(NotSupported) as caught:
             await runtime.start(make_spec("no", ["true"], **more))
         assert caught.value.field == next(iter(more))
