@@ -7,8 +7,8 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from iris_operator.api.base import Conditions, LocalObjectReference, Model, Quantity, Resource, Time
-from iris_operator.api.names import CONTROLLER_PORT, WORKER_PORT
-from iris_operator.api.rules import rules
+from iris_operator.api.names import CONTROLLER_PORT, STREAM_PORT, WORKER_PORT
+from iris_operator.api.rules import ABSOLUTE_PATH, rules
 
 Seconds = Annotated[int, Field(ge=1, le=604800)]
 
@@ -97,9 +97,17 @@ class DiskSpace(Model):
 class Worker(Model):
     """The worker Pod on each node of a slice."""
 
-    port: Annotated[int, Field(ge=1, le=65535, description="Port of the agent's HTTP API, on the node's address.")] = (
-        WORKER_PORT
-    )
+    port: Annotated[
+        int, Field(ge=1, le=65535, description="Port of the agent's /health and /metrics, on the node's address.")
+    ] = WORKER_PORT
+    stream_port: Annotated[
+        int,
+        Field(
+            ge=1,
+            le=65535,
+            description="Port of the agent's logs, exec and other streams, by TLS, for the gateway only; another one than port.",
+        ),
+    ] = STREAM_PORT
     service_account_name: Annotated[str, Field(max_length=253, description="ServiceAccount the agent runs as.")] = (
         "iris-agent"
     )
@@ -239,7 +247,7 @@ class Policy(Model):
         Field(max_length=48, description="Capabilities that Tasks may add, without CAP_; ALL allows every one."),
     ] = Field(default_factory=list)
     allowed_host_paths: Annotated[
-        list[Annotated[str, Field(max_length=4096, pattern=r"^/.*$")]],
+        list[Annotated[str, Field(max_length=4096, pattern=ABSOLUTE_PATH)]],
         Field(
             max_length=64, description="Paths of the node that hostPath volumes may name, with what lies below them."
         ),

@@ -17,8 +17,8 @@ from rich.text import Text
 from iris_operator.plan.text import duration
 
 _GOOD = {"Succeeded", "Ready", "True"}
-_BAD = {"Failed", "WorkerLost", "Degraded", "Killed", "Blocked"}
-_UNDER_WAY = {"Running", "Building", "Booting", "Initializing", "Deleting"}
+_BAD = {"Failed", "WorkerLost", "Degraded", "Killed", "Preempted", "Blocked"}
+_UNDER_WAY = {"Running", "Assigned", "Building", "Booting", "Initializing", "Deleting"}
 OUTPUT = click.option(
     "-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", show_default=True
 )

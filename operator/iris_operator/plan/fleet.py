@@ -80,7 +80,7 @@ def plan_fleet(view: FleetView, placement: PlacementPlan, now: datetime, ledger:
     queue = queue_demand(placement.unplaced, view.gangs, {crew.name: crew for crew in crews}, now)
     lots = [lot for growth in growths for lot in growth.lots] + _by_hand(ledger)
     demand = plan_demand(queue.demands, lots, [one.grower for one in growths if one.grower is not None])
-    plans, wake = [], list(queue.wake)
+    plans, wake = [], [*queue.wake, *([] if placement.wake is None else [placement.wake])]
     for growth in growths:
         plan, more = _plan_group(growth, demand, ledger)
         plans.append(plan)

@@ -22,6 +22,7 @@ from iris_operator.plan.members import Member, make_member
 from iris_operator.plan.roster import Roster, make_roster
 from iris_operator.plan.settings import NoCluster
 from iris_operator.plan.shapes import Shape, Shapes
+from iris_operator.plan.task_policy import denial
 from iris_operator.plan.task_requests import task_requests
 
 # A degraded slice's healthy nodes still take Tasks: each Task runs on one node.
@@ -83,12 +84,16 @@ class Slot:
 
 
 class Waiting(NamedTuple):
-    """A Task without a binding. `since`: its creation, seconds since 1970. `shape`: its needs, or why no settings apply."""
+    """A Task without a binding. `since`: its creation, seconds since 1970. `shape`: its needs, or why no settings apply.
+
+    `denied`: why it must not be placed at all (task_policy); empty: it may be.
+    """
 
     since: float
     name: str
     task: Task
     shape: Shape | NoCluster
+    denied: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +208,8 @@ class Ledger:
             if not task.deleting:
                 created = task.metadata.creation_timestamp
                 since = created.timestamp() if created else math.inf
-                self._waiting[key] = Waiting(since, task.metadata.name, task, self.shapes.of(task))
+                shape, denied = self.shapes.of(task), self._denied(task)
+                self._waiting[key] = Waiting(since, task.metadata.name, task, shape, denied)
             return None
         if (status.ended_attempt or 0) >= binding.attempt:  # its sandbox is gone; its binding goes next
             return None
@@ -211,6 +217,10 @@ class Ledger:
         wanted = task_requests(task, Defaults()) if isinstance(shape, NoCluster) else shape.wanted
         found = self._bound[key] = _Bound(task, binding.slice_name, binding.worker_uid, wanted)
         return found
+
+    def _denied(self, task: Task) -> str:
+        cluster = self.shapes.cluster(task.spec.cluster_name)
+        return "" if isinstance(cluster, NoCluster) else denial(task, cluster)
 
     def _count(self, bound: _Bound, sign: int) -> None:
         used = self._used.setdefault(bound.worker_uid, {})
@@ -292,8 +302,18 @@ class Ledger:
 
 
 def _settings(clusters: tuple[IrisCluster, ...]) -> list[tuple[object, ...]]:
-    """What shapes and slots depend on."""
-    return [(one.metadata.name, one.spec.defaults, one.spec.worker.max_tasks) for one in clusters]
+    """What shapes, slots and denials depend on."""
+    return [
+        (
+            one.metadata.name,
+            one.spec.defaults,
+            one.spec.policy,
+            one.spec.worker.max_tasks,
+            one.spec.worker.runtime,
+            one.spec.worker.volume_claims,
+        )
+        for one in clusters
+    ]
 
 
 def _add(numbers: dict[str, int], key: str, more: int) -> None:

@@ -16,7 +16,7 @@ from iris_operator.plan.shapes import Shape
 from iris_operator.plan.slot_index import SlotIndex
 from iris_operator.plan.why_unplaced import Explainer
 
-__all__ = ["PlacementPlan", "PlacementView", "Slot", "Unplaced", "free_by_slot", "plan_placement"]
+__all__ = ["Denied", "PlacementPlan", "PlacementView", "Slot", "Unplaced", "free_by_slot", "plan_placement"]
 
 
 class Unplaced(NamedTuple):
@@ -33,12 +33,25 @@ class Unplaced(NamedTuple):
     facts: str = ""
 
 
+class Denied(NamedTuple):
+    """A Task that is never placed, since it asks for more than its cluster allows; `message` says for what."""
+
+    task: Task
+    message: str
+
+
 @dataclass(frozen=True)
 class PlacementPlan:
-    """Bindings to make, and what could not be bound, oldest first."""
+    """Bindings to make, and what could not be bound, oldest first.
+
+    `denied` and those whose rest after a failure isn't over are in neither: nobody makes a slice for them. `wake`: when
+    the first of these rests ends, in seconds since 1970.
+    """
 
     bindings: tuple[BindTask, ...] = ()
     unplaced: tuple[Unplaced, ...] = ()
+    denied: tuple[Denied, ...] = ()
+    wake: float | None = None
 
 
 @dataclass(frozen=True)
@@ -60,9 +73,9 @@ def plan_placement(
     """
     ledger = ledger or Ledger()
     ledger.sync(view.namespace, view.clusters, view.slices, view.tasks)
-    waiting = ledger.waiting()
+    waiting, denied, wake = _sort_out(ledger.waiting(), now)
     if not waiting:
-        return PlacementPlan()
+        return PlacementPlan(denied=denied, wake=wake)
     shapes = dict.fromkeys(one.shape for one in waiting if isinstance(one.shape, Shape))
     index = SlotIndex(ledger, shapes)
     bindings: list[BindTask] = []
@@ -76,7 +89,8 @@ def plan_placement(
         left.append(one)
         if isinstance(one.shape, Shape):
             full.add(one.shape)
-    return PlacementPlan(tuple(bindings), _explain(left, Explainer(index, view.slices)) if explain else ())
+    unplaced = _explain(left, Explainer(index, view.slices)) if explain else ()
+    return PlacementPlan(tuple(bindings), unplaced, denied, wake)
 
 
 def free_by_slot(view: PlacementView) -> list[Slot]:
@@ -84,6 +98,22 @@ def free_by_slot(view: PlacementView) -> list[Slot]:
     ledger = Ledger()
     ledger.sync(view.namespace, view.clusters, view.slices, view.tasks)
     return sorted(ledger.slots.values(), key=lambda slot: (slot.slice_name, slot.rank))
+
+
+def _sort_out(found: list[Waiting], now: datetime) -> tuple[list[Waiting], tuple[Denied, ...], float | None]:
+    """Those to place, those that never are, and when the first that rests may be."""
+    waiting: list[Waiting] = []
+    denied: list[Denied] = []
+    rests: list[float] = []
+    for one in found:
+        until = one.task.status.retry_after
+        if one.denied:
+            denied.append(Denied(one.task, one.denied))
+        elif until is not None and until > now:
+            rests.append(until.timestamp())
+        else:
+            waiting.append(one)
+    return waiting, tuple(denied), min(rests, default=None)
 
 
 def _bind(task: Task, slot: Slot, now: datetime) -> BindTask:

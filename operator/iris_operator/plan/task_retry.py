@@ -93,7 +93,7 @@ def attempt_over(task: Task, end: AttemptEnd) -> TaskStatus:
     return TaskStatus(
         observed_generation=task.metadata.generation,
         phase=TaskPhase.PENDING,
-        reason=end.reason,
+        reason=why,
         message=message,
         conditions=conditions,
         attempt=attempt,
@@ -119,12 +119,6 @@ _USED_UP = {
     Cause.INFRASTRUCTURE: TaskPhase.WORKER_LOST,
     Cause.PREEMPTION: TaskPhase.PREEMPTED,
 }
-
-
-def rest_seconds(task: Task, now: datetime) -> float:
-    """How long the Task's next attempt still waits for its placing, after a failure; 0: it doesn't."""
-    until = task.status.retry_after
-    return max(0.0, (until - now).total_seconds()) if until is not None else 0.0
 
 
 def _whole_seconds(moment: datetime) -> datetime:

@@ -11,8 +11,9 @@ from iris_operator.api.slice import Availability, Slice
 from iris_operator.manifests.group_slice import group_slice
 from iris_operator.plan.actions import BindTask, CordonSlice, CreateSlice, DeleteSlice, GroupAction, UncordonSlice
 from iris_operator.plan.fleet import GroupPlan, plan_fleet
-from iris_operator.plan.placement import Unplaced, plan_placement
-from iris_operator.plan.task_lifecycle import plan_waiting
+from iris_operator.plan.placement import Denied, Unplaced, plan_placement
+from iris_operator.plan.task_lifecycle import never_placed, plan_waiting
+from iris_operator.plan.task_policy import POLICY_DENIED
 from iris_operator.ports.errors import ApiError, ConflictError, NotFoundError
 from iris_operator.simulation.process import Key, Operator
 from iris_operator.simulation.routing import PLACE
@@ -37,6 +38,8 @@ class FleetWork:
         placement = plan_placement(view, now, operator.ledger, explain=early <= 0)
         for binding in placement.bindings:
             _bind(binding, operator)
+        for denied in placement.denied:
+            _deny(denied, operator)
         if early > 0:
             operator.add(Key(PLACE, name), early)
             return
@@ -119,5 +122,14 @@ def _bind(action: BindTask, operator: Operator) -> None:
     try:
         spec = task.spec.model_copy(update={"binding": action.binding})
         operator.change(task, metadata={"finalizers": finalizers}, spec=spec)
+    except (ConflictError, NotFoundError):
+        return
+
+
+def _deny(denied: Denied, operator: Operator) -> None:
+    plan = never_placed(denied.task, POLICY_DENIED, denied.message, operator.now)
+    assert plan.status is not None
+    try:
+        operator.status(denied.task, denied.task.status, plan.status)
     except (ConflictError, NotFoundError):
         return

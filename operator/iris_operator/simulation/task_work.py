@@ -5,6 +5,7 @@ from __future__ import annotations
 from iris_operator.api.base import Resource
 from iris_operator.api.core import Node, Pod
 from iris_operator.api.names import FINALIZER_TASK, FINALIZER_WORKER
+from iris_operator.api.slice import Slice
 from iris_operator.api.task import Task
 from iris_operator.plan.task_lifecycle import plan_task
 from iris_operator.plan.worker_fence import may_leave
@@ -21,7 +22,7 @@ def task_work(operator: Operator, name: str) -> None:
     task = memory.get(Task, name)
     if task is None:
         return
-    plan = plan_task(task, memory.worker_exists(task), operator.now)
+    plan = plan_task(task, memory.worker_exists(task), operator.now, spot=_on_spot(operator, task))
     if plan.recheck_seconds is not None:
         operator.add(Key(TASK, name), plan.recheck_seconds)
     if plan.lost and _worker_stands(operator, task):
@@ -47,6 +48,12 @@ def worker_work(operator: Operator, name: str) -> None:
     stands = bool(pod.spec.node_name) and operator.store.get(Node, f"/{pod.spec.node_name}") is not None
     if may_leave(pod, stands):
         _release(operator, pod, FINALIZER_WORKER)
+
+
+def _on_spot(operator: Operator, task: Task) -> bool:
+    binding = task.spec.binding
+    found = operator.memory.get(Slice, f"{task.metadata.namespace}/{binding.slice_name}") if binding else None
+    return found is not None and found.spec.compute_class == "spot"
 
 
 def _worker_stands(operator: Operator, task: Task) -> bool:

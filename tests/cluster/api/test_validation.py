@@ -347,6 +347,9 @@ REFUSED = {
     "relative path allowed": Refused(
         IRIS_CLUSTERS, {"policy": {"allowedHostPaths": ["data"]}}, ("policy.allowedHostPaths[0]",)
     ),
+    "allowed path that leads out": Refused(
+        IRIS_CLUSTERS, {"policy": {"allowedHostPaths": ["/data/.."]}}, ("policy.allowedHostPaths[0]",)
+    ),
     "archive by FTP": Refused(
         IRIS_CLUSTERS, {"logs": {"archive": {"endpoint": "ftp://h"}}}, ("logs.archive.endpoint", "https?")
     ),

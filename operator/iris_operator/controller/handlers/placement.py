@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from iris_operator.api.cluster import Autoscaler
 from iris_operator.api.names import FINALIZER_TASK
+from iris_operator.api.task import Task
 from iris_operator.controller.handlers.groups import GroupWork
 from iris_operator.controller.memo import Controller
 from iris_operator.controller.workqueue import Key
@@ -17,8 +18,9 @@ from iris_operator.controller.writer import Writer
 from iris_operator.plan.actions import BindTask
 from iris_operator.plan.fleet import plan_fleet
 from iris_operator.plan.ledger import Ledger
-from iris_operator.plan.placement import PlacementPlan, Unplaced, plan_placement
-from iris_operator.plan.task_lifecycle import plan_waiting
+from iris_operator.plan.placement import Denied, PlacementPlan, Unplaced, plan_placement
+from iris_operator.plan.task_lifecycle import TaskPlan, never_placed, plan_waiting
+from iris_operator.plan.task_policy import POLICY_DENIED
 from iris_operator.ports.errors import ConflictError, NotFoundError
 from iris_operator.ports.kube import TASKS
 
@@ -46,7 +48,7 @@ class PlacementReconciler:
         """Place and bind; then, unless that was done a moment ago, the groups."""
         now = self._controller.now()
         plan = plan_placement(self._controller.cache.placement_view(key.name), now, self._ledgers[key.name])
-        await asyncio.gather(*(self._bind(one) for one in plan.bindings))
+        await asyncio.gather(*(self._bind(one) for one in plan.bindings), *(self._deny(one) for one in plan.denied))
         wait = self._looked.get(key.name, -_FLEET_SECONDS) + _FLEET_SECONDS - self._clock()
         if wait > 0:
             self._controller.queue.add_after(key, wait)
@@ -86,6 +88,12 @@ class PlacementReconciler:
             except (ConflictError, NotFoundError) as error:
                 log.info("task %s was not bound, it changed meanwhile: %s", task.key, error.message)
 
+    async def _deny(self, denied: Denied) -> None:
+        async with self._slots:
+            await self._say(
+                denied.task, never_placed(denied.task, POLICY_DENIED, denied.message, self._controller.now())
+            )
+
     async def _explain(self, key: Key, unplaced: tuple[Unplaced, ...]) -> None:
         now = self._controller.now()
         written = 0
@@ -99,7 +107,16 @@ class PlacementReconciler:
                 self._controller.queue.add_after(key, 1.0)
                 return
             written += 1
-            try:
-                await self._writer.status(TASKS, one.task, one.task.status, plan.status)
-            except (ConflictError, NotFoundError):
-                log.debug("task %s changed meanwhile", one.task.key)
+            await self._say(one.task, plan)
+
+    async def _say(self, task: Task, plan: TaskPlan) -> None:
+        """Its status, then its Event; nothing when it changed meanwhile: that brings the next pass."""
+        if plan.status is None:
+            return
+        try:
+            await self._writer.status(TASKS, task, task.status, plan.status)
+        except (ConflictError, NotFoundError):
+            log.debug("task %s changed meanwhile", task.key)
+            return
+        if plan.note is not None:
+            await self._writer.event(TASKS, task, plan.note)

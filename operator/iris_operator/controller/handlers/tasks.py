@@ -31,7 +31,7 @@ class TaskReconciler:
         task = cache.tasks.get(key.name)
         if task is None:
             return
-        plan = plan_task(task, cache.worker_exists(task), self._controller.now())
+        plan = plan_task(task, cache.worker_exists(task), self._controller.now(), spot=self._on_spot(task))
         if plan.recheck_seconds is not None:
             self._controller.queue.add_after(key, plan.recheck_seconds)
         if plan.lost and await self._worker_stands(task):
@@ -45,6 +45,13 @@ class TaskReconciler:
             await self._writer.remove_finalizer(TASKS, cache.tasks.get(key.name, task), FINALIZER_TASK)
         if plan.note is not None:
             await self._writer.event(TASKS, task, plan.note)
+
+    def _on_spot(self, task: Task) -> bool:
+        binding = task.spec.binding
+        found = (
+            self._controller.cache.slices.get(f"{task.metadata.namespace}/{binding.slice_name}") if binding else None
+        )
+        return found is not None and found.spec.compute_class == "spot"
 
     async def _worker_stands(self, task: Task) -> bool:
         """Asked of the API: what our cache lacks may only have left its label, or not be listed yet."""

@@ -15,7 +15,8 @@ from tests.unit.iris_operator.plan.fleets import booting, failed, idle, old, ret
 
 _SETTINGS = [
     cluster(), cluster(autoscaler={"scaleUpDelaySeconds": 0}), cluster().deleting(),
-    cluster(defaults={"taskRequests": {"cpu": "2"}}),
+    cluster(defaults={"taskRequests": {"cpu": "2"}}), cluster(policy={"allowPrivileged": True}),
+    cluster(worker={"runtime": "docker", "volumeClaims": [{"claimName": "c"}]}),
 ]  # fmt: skip
 _GROUPS = [
     group(minSlices=0, maxSlices=3), group(minSlices=2, maxSlices=3), group(minSlices=0, maxSlices=3, bufferSlices=1),
@@ -30,7 +31,9 @@ _TASKS: list[Any] = [
     None, task("x"), task("x").limits(cpu=3), task("x").limits(cpu=3).bound("s0"), task("x").bound("s1").phase("Running"),
     task("x").bound("s0").phase("Succeeded"), task("x").spec(placement={"scaleGroupName": "g"}), task("x").limits(cpu=99),
     task("x").spec(placement={"sliceName": "s1"}), task("x").bound("s0").status(endedAttempt=1),
-    task("x").spec(clusterName="none"), task("x").made(5),
+    task("x").spec(clusterName="none"), task("x").made(5), task("x").spec(securityContext={"privileged": True}),
+    task("x").spec(runtime="docker"), task("x").status(phase="Pending", retryAfter=at(-9), endedAttempt=1),
+    task("x").spec(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]),
 ]  # fmt: skip
 
 
@@ -73,6 +76,8 @@ def _told(placement: PlacementPlan, fleet: FleetPlan) -> object:
     return (
         [(one.task.metadata.name, one.binding) for one in placement.bindings],
         [(one.task.metadata.name, one.reason, one.message) for one in placement.unplaced],
+        [(one.task.metadata.name, one.message) for one in placement.denied],
+        placement.wake,
         fleet.groups,
         sorted((one.task.metadata.name, one.reason, one.message) for one in fleet.waiting),
         fleet.look_again_seconds,

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from iris_operator.plan.placement import PlacementPlan, PlacementView, free_by_slot, plan_placement
-from tests.builders import NAMESPACE, NOW, Builder, SliceBuilder, TaskBuilder, cluster, slice_, task
+from tests.builders import NAMESPACE, NOW, Builder, SliceBuilder, TaskBuilder, at, cluster, group, slice_, task
+from tests.unit.iris_operator.plan.fleets import created, fleet, only
 
 
 def _view(
@@ -252,3 +254,32 @@ def test_of_many_closed_nodes_three_are_named() -> None:
     (found,) = _plan([owner], [_ONE]).unplaced
     said = "; ".join(f"node s-n{rank} takes none: full" for rank in range(3))
     assert found.message == f"needs cpu 1, memory 1Gi; {said} and 2 nodes more alike"
+
+
+class TestRest:
+    """After a user's failure a Task rests: it is not placed, not explained, and nobody makes a slice for it."""
+
+    _RESTS = _ONE.status(phase="Pending", retryAfter=at(-20), endedAttempt=1)
+
+    def test_until_its_time(self) -> None:
+        plan = _plan([slice_().ready(_BIG)], [self._RESTS])
+        assert (plan.bindings, plan.unplaced, plan.wake) == ((), (), (NOW + timedelta(seconds=20)).timestamp())
+
+    def test_from_then_on_it_is_placed(self) -> None:
+        view = _view([slice_().ready(_BIG)], [self._RESTS], [cluster()])
+        assert not plan_placement(view, NOW + timedelta(seconds=19.9)).bindings
+        plan = plan_placement(view, NOW + timedelta(seconds=20))
+        assert (_where(plan), plan.wake) == ({"a": "s-n0"}, None)
+
+    def test_the_first_to_wake_counts(self) -> None:
+        later = task("b").status(phase="Pending", retryAfter=at(-300))
+        assert _plan([], [later, self._RESTS]).wake == (NOW + timedelta(seconds=20)).timestamp()
+
+    def test_others_go_on_meanwhile(self) -> None:
+        assert _where(_plan([slice_().ready(_BIG)], [self._RESTS, task("b")])) == {"b": "s-n0"}
+
+    def test_no_slice_is_made_for_it_and_the_pass_comes_back(self) -> None:
+        ready = _ONE.made(900)
+        assert created(only(fleet([group(minSlices=0)], tasks=[ready]))) == ["Demand"]
+        rests = fleet([group(minSlices=0)], tasks=[self._RESTS.made(900)])
+        assert (created(only(rests)), rests.look_again_seconds, rests.waiting) == ([], 20, ())

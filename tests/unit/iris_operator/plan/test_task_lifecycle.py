@@ -10,8 +10,8 @@ import pytest
 
 from iris_operator.api.task import TaskPhase
 from iris_operator.plan.conditions import find_condition
-from iris_operator.plan.task_lifecycle import TaskPlan, plan_task, plan_waiting
-from tests.builders import NOW, TaskBuilder, task
+from iris_operator.plan.task_lifecycle import TaskPlan, never_placed, plan_task, plan_waiting
+from tests.builders import NOW, TaskBuilder, at, task
 
 _ASSIGNED = "placed on node s-n0 of slice s; waits for its agent"
 
@@ -34,8 +34,16 @@ STOPPED: dict[str, Any] = {"stopReason": "SliceDeleted"}
 CASES = {
     "not bound": Case(task(), False),
     "just bound": Case(task().bound(ago=1), True),
-    "bound, its agent is slow": Case(task().bound(ago=11), True, "Pending", "Assigned"),
-    "that is said once": Case(task().bound(ago=11).status(phase="Pending", reason="Assigned", message=_ASSIGNED), True),
+    "bound, its agent is slow": Case(task().bound(ago=11), True, "Assigned", "Assigned"),
+    "that is said once": Case(
+        task().bound(ago=11).status(phase="Assigned", reason="Assigned", message=_ASSIGNED), True
+    ),
+    "bound anew, its agent is slow": Case(
+        task().bound(attempt=2, ago=11).status(phase="Pending", attempt=1, endedAttempt=1), True, "Assigned", "Assigned"
+    ),
+    "assigned, its worker is gone": Case(
+        task().bound(ago=11).status(phase="Assigned", attempt=1), False, "Pending", "WorkerLost"
+    ),
     "the agent has spoken": Case(task().bound().phase("Building"), True),
     "running": Case(task().bound().phase("Running"), True),
     "ended": Case(task().bound().phase("Succeeded"), True),
@@ -47,7 +55,19 @@ CASES = {
     ),
     "worker gone after it ended": Case(task().bound().phase("Failed"), False),
     "worker gone, told to leave before": Case(
-        task().bound(**STOPPED).phase("Running").status(retries={"infrastructure": 10}), False, "Pending", "SliceDeleted"
+        task().bound(**STOPPED).phase("Running").status(retries={"infrastructure": 10}),
+        False,
+        "Pending",
+        "SliceDeleted",
+    ),
+    "worker gone, told to make room before": Case(
+        task().bound(stopReason="Preempted").phase("Running"), False, "Pending", "Preempted"
+    ),
+    "worker gone, told to make room too often": Case(
+        task().bound(stopReason="Preempted").phase("Running").status(retries={"preemption": 100}),
+        False,
+        "Preempted",
+        "Preempted",
     ),
     "worker gone, told to end for good before": Case(
         task().bound(stopReason="Stopped").phase("Running"), False, "Killed", "Stopped"
@@ -114,6 +134,77 @@ def test_a_lost_task_says_whose_fault_it_was() -> None:
     assert (status.finish_time, status.attempt, status.node_name, status.exit_code) == (NOW, 1, "s-n0", None)
     failed = find_condition(status.conditions, "Failed")
     assert failed is not None and (failed.status, failed.reason) == ("True", "WorkerLost")
+
+
+def test_assigned_speaks_of_the_new_attempt() -> None:
+    before = (
+        task()
+        .bound(attempt=2, ago=11)
+        .status(phase="Pending", attempt=1, endedAttempt=1, logPath="/1", exitCode=3, retries={"user": 1})
+    )
+    status = plan_task(before.build(), True, NOW).status
+    assert status is not None
+    assert (status.attempt, status.node_name, status.log_path, status.exit_code) == (2, "s-n0", "", None)
+    assert (status.ended_attempt, status.retries.user) == (1, 1)
+
+
+class TestSpot:
+    """A spot slice's node is taken back: that is not its fault, nor the platform's."""
+
+    def test_costs_a_preemption(self) -> None:
+        status = plan_task(task().bound().phase("Running").build(), False, NOW, spot=True).status
+        assert status is not None and (status.phase, status.reason) == (TaskPhase.PENDING, "SpotReclaimed")
+        assert (status.retries.preemption, status.retries.infrastructure) == (1, 0)
+        assert "slice s is spot" in status.message and "retry 1 of 100 for preemption failures" in status.message
+
+    def test_too_often(self) -> None:
+        built = task(retryPolicy={"preemption": 2}).bound().phase("Running").status(retries={"preemption": 2})
+        status = plan_task(built.build(), False, NOW, spot=True).status
+        assert status is not None and (status.phase, status.reason) == (TaskPhase.PREEMPTED, "SpotReclaimed")
+
+    def test_a_move_from_it_is_free_as_ever(self) -> None:
+        status = plan_task(task().bound(**STOPPED).phase("Running").build(), False, NOW, spot=True).status
+        assert status is not None and (status.reason, status.retries.preemption) == ("SliceDeleted", 0)
+
+
+class TestSchedulingTimeout:
+    _LATE = task(timeouts={"schedulingSeconds": 60})
+
+    def test_ends_with_what_it_waited_for(self) -> None:
+        plan = _waiting(self._LATE.made(60), "TooLarge", "needs 9 GPUs")
+        status = plan.status
+        assert status is not None and (status.phase, status.reason) == (TaskPhase.FAILED, "SchedulingTimeout")
+        assert status.message == (
+            "was not placed within 60s (timeouts.schedulingSeconds). It waited for: TooLarge: needs 9 GPUs"
+        )
+        assert status.finish_time == NOW and plan.note is not None and plan.note.reason == "SchedulingTimeout"
+        said = {one.type: (one.status, one.reason) for one in status.conditions}
+        assert said == {"Scheduled": ("False", "SchedulingTimeout"), "Failed": ("True", "SchedulingTimeout")}
+
+    @pytest.mark.parametrize(
+        ("built", "left"),
+        [
+            (_LATE.made(59), 1),
+            (_LATE.made(900).status(attempts=[{"attempt": 1, "reason": "Error", "finishTime": at(20)}]), 40),
+            (_LATE.made(900).status(retryAfter=at(5)), 55),
+            (_LATE.made(55).condition("Scheduled", "False", "TooLarge", "words", 99), 5),
+        ],
+        ids=["of its creation", "of its last attempt", "of the rest after it", "nothing new to say"],
+    )
+    def test_counts_from_the_last(self, built: TaskBuilder, left: float) -> None:
+        plan = _waiting(built)
+        assert plan.recheck_seconds == pytest.approx(left)
+        assert plan.status is None or plan.status.phase is TaskPhase.PENDING
+
+    def test_who_names_none_waits_for_ever(self) -> None:
+        status = _waiting(task().made(1e7)).status
+        assert status is not None and status.phase is TaskPhase.PENDING
+
+
+def test_denied_for_good() -> None:
+    plan = never_placed(task().made(0).build(), "PolicyDenied", "x" * 2000, NOW)
+    assert plan.status is not None and len(plan.status.message) == 1024
+    assert (plan.status.phase, plan.status.reason, plan.status.attempt) == (TaskPhase.FAILED, "PolicyDenied", None)
 
 
 def test_looks_again_when_the_quiet_time_is_over() -> None:
