@@ -12,6 +12,7 @@ from pathlib import Path
 from iris_operator.agent.inputs.model import InputFault
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_DEEPEST = 64
 _ANY = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -20,8 +21,8 @@ def parts_of(path: str, where: str) -> tuple[str, ...]:
     if path.startswith("/") or "\0" in path:
         raise InputFault("InvalidPath", f"{where}: {path!r} is not a relative path")
     parts = tuple(part for part in path.split("/") if part not in ("", "."))
-    if ".." in parts:
-        raise InputFault("InvalidPath", f"{where}: {path!r} has a '..'")
+    if ".." in parts or len(parts) > _DEEPEST:
+        raise InputFault("InvalidPath", f"{where}: {path!r} has a '..', or more than {_DEEPEST} parts")
     return parts
 
 
