@@ -15,7 +15,7 @@ from iris_operator.plan.task_retry import MOVES
 from iris_operator.plan.text import duration
 from iris_runtimes.errors import InvalidSpec
 
-_REALTIME = re.compile(r"^SIGRT(MIN|MAX)([+-]\d{1,2})?$")
+_REALTIME = re.compile(r"^SIGRT(MIN|MAX)(\+\d{1,2})?$")
 
 
 @dataclass(frozen=True)

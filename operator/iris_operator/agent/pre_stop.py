@@ -60,19 +60,24 @@ class PreStops:
             await self.cancel(uid)
 
     async def _run(self, task: Task, hook: PreStop, sandbox_id: str, ports: dict[str, int], seconds: float) -> None:
-        uid = task.metadata.uid
         try:
             words = await self._do(hook, sandbox_id, ports, seconds)
-        except (RuntimeFault, aiohttp.ClientError, OSError, TimeoutError) as error:
+        except (RuntimeFault, aiohttp.ClientError, OSError) as error:  # a TimeoutError is an OSError
             words = str(error) or f"no answer within {seconds:.0f}s"
+        except Exception:
+            self._over(task, "an error of the agent's own")  # which must not cost the command its stop signal
+            raise
+        self._over(task, words)
+
+    def _over(self, task: Task, words: str) -> None:
         if words:
             words = f"preStop failed: {words}"
             log.warning("Task %s: %s", task.key, words)
-        self._jobs.pop(uid, None)
+        self._jobs.pop(task.metadata.uid, None)
         known = self._memories.of(task).hook
         if known is not None:
             self._memories.update(task, hook=replace(known, over=True, words=words))
-        self._on_change(uid)
+        self._on_change(task.metadata.uid)
 
     async def _do(self, hook: PreStop, sandbox_id: str, ports: dict[str, int], seconds: float) -> str:
         """What went wrong; empty when nothing did."""
@@ -86,9 +91,7 @@ class PreStops:
         return await self._get(hook.http_get, ports, seconds)
 
     async def _get(self, wanted: HttpGetAction, ports: dict[str, int], seconds: float) -> str:
-        port = ports.get(str(wanted.port), wanted.port)
-        if not str(port).isdigit():
-            return f"httpGet names port {port}, which is none of spec.ports"
+        port = ports.get(str(wanted.port), wanted.port)  # judged when the Task was to start
         url = f"{wanted.scheme.lower()}://{self._address}:{port}{_path(wanted.path)}"
         headers = {one.name: one.value for one in wanted.http_headers}
         timeout = aiohttp.ClientTimeout(total=max(seconds, 0.001))

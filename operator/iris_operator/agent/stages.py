@@ -50,7 +50,7 @@ def has_setup(task: Task) -> bool:
 def parse(text: str, at: datetime) -> Stage:
     """What the file says; what is not understood, such as nothing at all, is the beginning."""
     words = text.split()
-    numbers = [int(word) for word in words[1:3] if word.isdigit() and len(word) < 4]
+    numbers = [int(word) for word in words[1:3] if word.isascii() and word.isdigit() and len(word) < 4]
     match words[:1], numbers:
         case [["command"], _]:
             return Stage(COMMAND, at)
