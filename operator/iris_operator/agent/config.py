@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from iris_operator.api.names import CACHE_DIR, WORKER_PORT
+from iris_operator.api.names import CACHE_DIR, STREAM_PORT, WORKER_PORT
 
 DEFAULT_SOCKET = "/run/containerd/containerd.sock"
 
@@ -27,6 +27,7 @@ class AgentConfig:
     slice_name: str
     rank: int
     port: int = WORKER_PORT
+    stream_port: int = STREAM_PORT
     containerd_socket: str = DEFAULT_SOCKET
     cache_dir: Path = Path(CACHE_DIR)
     image_registry: str = ""
@@ -61,6 +62,7 @@ def from_environment(env: Mapping[str, str]) -> AgentConfig:
         slice_name=env["IRIS_SLICE"],
         rank=_number(env, "IRIS_RANK", 0),
         port=_number(env, "IRIS_PORT", WORKER_PORT),
+        stream_port=_number(env, "IRIS_STREAM_PORT", STREAM_PORT),
         containerd_socket=env.get("IRIS_CONTAINERD_SOCKET") or DEFAULT_SOCKET,
         cache_dir=Path(env.get("IRIS_CACHE_DIR") or CACHE_DIR),
         image_registry=env.get("IRIS_DEFAULT_REGISTRY", ""),

@@ -12,13 +12,16 @@ import signal
 import sys
 
 import click
+from aiohttp import web
 
 from iris_operator.adapters.kube.client import KubeClient
 from iris_operator.adapters.kube.config import ConfigError as KubeConfigError
 from iris_operator.adapters.kube.config import connect
-from iris_operator.agent.agent import Agent
+from iris_operator.agent.agent import Agent, utc_now
 from iris_operator.agent.config import AgentConfig, ConfigError, from_environment
 from iris_operator.agent.server import agent_app, serve
+from iris_operator.agent.streams.app import add_stream_routes
+from iris_operator.agent.tls import Certificate, serve_streams
 from iris_operator.version import VERSION
 from iris_runtimes.containerd.driver import ContainerdRuntime
 from iris_runtimes.protocol import Runtime
@@ -71,11 +74,24 @@ async def _run(config: AgentConfig, runtime_name: str) -> None:
         agent = Agent(config, api, runtime)
         app = agent_app(config.logs_dir, agent.log_state, agent.health_problem, agent.describe, agent.metrics_text)
         runner = await serve(app, config.host_ip, config.port)
+        streams = asyncio.create_task(_serve_streams(config, api, agent), name="streams")
         try:
             await agent.run(stop)
         finally:
+            streams.cancel()
+            await asyncio.gather(streams, return_exceptions=True)
             await runner.cleanup()
             await runtime.close()
+
+
+async def _serve_streams(config: AgentConfig, api: KubeClient, agent: Agent) -> None:
+    app = web.Application()
+    add_stream_routes(app, agent.stream_source())
+    try:
+        await serve_streams(app, Certificate(api, config, utc_now), config.host_ip, config.stream_port)
+    except OSError:
+        # Tasks run all the same: ending would stop what does work.
+        log.exception("logs and exec of this node's Tasks can't be had: port %d", config.stream_port)
 
 
 if __name__ == "__main__":

@@ -68,7 +68,7 @@ def worker_pod(owner: Slice, rank: int, node: Node, size: Amounts, settings: Iri
 
 
 def _agent(owner: Slice, rank: int, settings: IrisClusterSpec, resources: dict[str, str]) -> dict[str, Any]:
-    port = settings.worker.port
+    port, stream_port = settings.worker.port, settings.worker.stream_port
     return {
         "name": "agent",
         "image": settings.images.agent,
@@ -83,9 +83,10 @@ def _agent(owner: Slice, rank: int, settings: IrisClusterSpec, resources: dict[s
             {"name": "IRIS_SLICE", "value": owner.metadata.name},
             {"name": "IRIS_RANK", "value": str(rank)},
             {"name": "IRIS_PORT", "value": str(port)},
+            {"name": "IRIS_STREAM_PORT", "value": str(stream_port)},
             {"name": "IRIS_DEFAULT_REGISTRY", "value": settings.defaults.image_registry},
         ],
-        "ports": [{"name": "agent", "containerPort": port, "hostPort": port}],
+        "ports": [_port("agent", port), _port("stream", stream_port)],
         "resources": {"requests": resources, "limits": resources},
         "readinessProbe": {"httpGet": {"path": "/health", "port": port}, "periodSeconds": 2, "failureThreshold": 3},
         "livenessProbe": {
@@ -149,6 +150,10 @@ def _outermost(paths: list[str]) -> list[str]:
 
 def _inside(path: str, other: str) -> bool:
     return path != other and path.startswith(f"{other.rstrip('/')}/")
+
+
+def _port(name: str, number: int) -> dict[str, Any]:
+    return {"name": name, "containerPort": number, "hostPort": number}
 
 
 def _downward(name: str, path: str) -> dict[str, Any]:

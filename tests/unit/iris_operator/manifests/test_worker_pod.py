@@ -80,10 +80,11 @@ def test_addresses_and_names_come_from_the_pod_itself() -> None:
 
 
 def test_what_the_agent_is_told() -> None:
-    agent = _agent(worker={"port": 12345}, defaults={"imageRegistry": "registry.test:5000"})
+    agent = _agent(worker={"port": 12345, "streamPort": 12346}, defaults={"imageRegistry": "registry.test:5000"})
     told = {one["name"]: one["value"] for one in agent["env"] if "value" in one}
     assert told == {
-        "IRIS_SLICE": "s", "IRIS_RANK": "2", "IRIS_PORT": "12345", "IRIS_DEFAULT_REGISTRY": "registry.test:5000",
+        "IRIS_SLICE": "s", "IRIS_RANK": "2", "IRIS_PORT": "12345", "IRIS_STREAM_PORT": "12346",
+        "IRIS_DEFAULT_REGISTRY": "registry.test:5000",
     }  # fmt: skip
 
 
@@ -125,13 +126,16 @@ def test_containerd_and_the_cache_of_the_host() -> None:
 def test_image_ports_and_probes() -> None:
     agent = _agent(images={"agent": "registry.test/agent:1", "pullPolicy": "Always"}, worker={"port": 12345})
     assert (agent["image"], agent["imagePullPolicy"]) == ("registry.test/agent:1", "Always")
-    assert agent["ports"] == [{"name": "agent", "containerPort": 12345, "hostPort": 12345}]
+    assert agent["ports"] == [
+        {"name": "agent", "containerPort": 12345, "hostPort": 12345},
+        {"name": "stream", "containerPort": 10002, "hostPort": 10002},
+    ]
     assert agent["readinessProbe"]["httpGet"] == {"path": "/health", "port": 12345}
     assert agent["livenessProbe"]["httpGet"] == {"path": "/live", "port": 12345}
 
 
-def test_the_worker_port_is_10001_by_default() -> None:
-    assert _agent()["ports"][0]["containerPort"] == 10001
+def test_the_ports_are_10001_and_10002_by_default() -> None:
+    assert [port["containerPort"] for port in _agent()["ports"]] == [10001, 10002]
 
 
 def _mounted(**settings: Any) -> dict[str, Any]:
