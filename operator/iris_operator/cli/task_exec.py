@@ -1,0 +1,135 @@
+"""A command in a running Task: this end of the exec WebSocket of docs/designs/004."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+import click
+
+from iris_operator.api.streams import Channel, task_stream
+from iris_operator.cli.session import Session
+from iris_operator.ports.errors import ApiError, NotFoundError, error_for
+
+Sink = Callable[[Channel, bytes], Awaitable[None]]
+"""Takes what the command writes: STDOUT or STDERR, and the bytes."""
+
+_NO_COMMAND = {"CommandNotFound", "CommandNotExecutable"}
+
+
+class ExecError(click.ClickException):
+    """The command could not be run, or how it went is not known. `reason` is the node's word, if it had one."""
+
+    def __init__(self, message: str, reason: str = "") -> None:
+        super().__init__(message)
+        self.reason = reason
+        # As a shell says it.
+        self.exit_code = 127 if reason == "CommandNotFound" else 126 if reason == "CommandNotExecutable" else 1  # type: ignore[misc]
+
+    @property
+    def no_such_command(self) -> bool:
+        """Whether the image lacks the program."""
+        return self.reason in _NO_COMMAND
+
+
+@dataclass(frozen=True)
+class Screen:
+    """A terminal of the person's: its size when asked, and each new size as it comes."""
+
+    size: Callable[[], tuple[int, int]]
+    sizes: Callable[[], AsyncIterator[tuple[int, int]]]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to run. `source`: its input; None: it has none. `screen`: it gets a terminal of that size."""
+
+    command: Sequence[str]
+    source: AsyncIterator[bytes] | None = None
+    screen: Screen | None = None
+    working_dir: str = ""
+
+    def params(self) -> list[tuple[str, str]]:
+        """The query."""
+        params = [("command", word) for word in self.command]
+        if self.source is not None:
+            params.append(("stdin", "1"))
+        if self.working_dir:
+            params.append(("workingDir", self.working_dir))
+        if self.screen is not None:
+            columns, rows = self.screen.size()
+            params += [("tty", "1"), ("columns", str(columns)), ("rows", str(rows))]
+        return params
+
+
+async def execute(session: Session, task: str, request: Request, sink: Sink) -> int:
+    """Run it to its end; its exit code. ExecError, ApiError."""
+    path = task_stream(session.namespace, task, "exec")
+    async with session.api.websocket(path, request.params()) as socket:
+        helpers = [asyncio.create_task(_feed(socket, request.source))] if request.source is not None else []
+        if request.screen is not None:
+            helpers.append(asyncio.create_task(_resize(socket, request.screen)))
+        try:
+            return await _hear(socket, sink)
+        finally:
+            for helper in helpers:
+                helper.cancel()
+            for result in await asyncio.gather(*helpers, return_exceptions=True):
+                # The connection's end is told by whoever hears it; a source's own mistakes are told by nobody else.
+                if isinstance(result, (click.ClickException, OSError)) and not isinstance(result, ConnectionError):
+                    raise result
+
+
+async def output_of(session: Session, task: str, command: Sequence[str]) -> tuple[int, bytes]:
+    """Exit code and standard output of a short command."""
+    out = bytearray()
+
+    async def keep(channel: Channel, data: bytes) -> None:
+        if channel is Channel.STDOUT:
+            out.extend(data)
+
+    return await execute(session, task, Request(command), keep), bytes(out)
+
+
+async def _hear(socket: aiohttp.ClientWebSocketResponse, sink: Sink) -> int:
+    async for message in socket:
+        if message.type is not aiohttp.WSMsgType.BINARY or not message.data:
+            continue
+        channel, data = message.data[0], message.data[1:]
+        if channel == Channel.END:
+            return _ended(json.loads(data))
+        if channel in (Channel.STDOUT, Channel.STDERR):
+            await sink(Channel(channel), data)
+    raise ExecError("the connection to the Task's node broke off; the command was ended with it")
+
+
+def _ended(how: dict[str, Any]) -> int:
+    if "exitCode" not in how:
+        raise ExecError(str(how.get("error", "the node does not say how it ended")), str(how.get("reason", "")))
+    return int(how["exitCode"])
+
+
+async def _feed(socket: aiohttp.ClientWebSocketResponse, source: AsyncIterator[bytes]) -> None:
+    with contextlib.suppress(ConnectionResetError):
+        async for data in source:
+            await socket.send_bytes(Channel.STDIN.head + data)
+        await socket.send_bytes(Channel.END_OF_INPUT.head)
+
+
+async def _resize(socket: aiohttp.ClientWebSocketResponse, screen: Screen) -> None:
+    with contextlib.suppress(ConnectionResetError):
+        async for columns, rows in screen.sizes():
+            size = json.dumps({"columns": columns, "rows": rows}).encode()
+            await socket.send_bytes(Channel.RESIZE.head + size)
+
+
+def no_task(error: ApiError, name: str, namespace: str) -> ApiError:
+    """The same error, in a person's words when it is that there is no such Task."""
+    if isinstance(error, NotFoundError) and f'"{name}" not found' in error.message:
+        return error_for(404, "NotFound", f"no Task {name} in namespace {namespace} (another one: -n NAMESPACE)")
+    return error
