@@ -49,6 +49,11 @@ class Layout:
         """Folder with one folder per digest."""
         return self.cache / "bundles"
 
+    @property
+    def trash(self) -> Path:
+        """Where what is removed lies until it is."""
+        return self.cache / "trash"
+
     def node_cache(self, namespace: str, name: str) -> Path:
         """A cache of the namespace; without a name the one named default."""
         return self.cache / "shared" / namespace / (name or "default")

@@ -59,10 +59,10 @@ def _unpack(plain: BinaryIO, tree: Tree) -> None:
     members = 0
     try:
         with tarfile.open(fileobj=plain, mode="r|", tarinfo=_BoundedInfo) as archive:
-            for member in archive:
+            while (member := archive.next()) is not None:
                 members += 1
                 _add(archive, member, tree)
-                archive.members = []  # it keeps them all
+                vars(archive)["members"] = []  # it would keep them all
     except (tarfile.TarError, zlib.error, zstandard.ZstdError, EOFError, gzip.BadGzipFile, ValueError) as error:
         raise invalid(f"is damaged after {members} entries: {error}") from error
 

@@ -1,0 +1,123 @@
+"""Brings what a Task names, and takes it away when its attempt is over."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Collection
+from pathlib import Path
+
+from iris_operator.agent.inputs.bundle import Bundler
+from iris_operator.agent.inputs.bundle_store import BundleStore, Tell, sweep_unfinished
+from iris_operator.agent.inputs.env import environment
+from iris_operator.agent.inputs.layout import Layout
+from iris_operator.agent.inputs.model import InputFault, Inputs, Whose
+from iris_operator.agent.inputs.objects import read_objects
+from iris_operator.agent.inputs.remove import empty_trash, remove_tree
+from iris_operator.agent.inputs.volumes import Volumes, make_volumes, mounts_of
+from iris_operator.agent.inputs.wants import ObjectKind, Objects, wanted
+from iris_operator.api.task import Task
+from iris_operator.ports.kube import KubeApi
+from iris_runtimes.protocol import Mount
+
+log = logging.getLogger(__name__)
+
+_LONGEST_SCRIPT = 256 * 2**10
+
+
+class Preparer:
+    """Of one node. `given`: what the worker Pod mounts, known once the runtime has told it."""
+
+    def __init__(self, api: KubeApi, cache_dir: Path, host_ip: str) -> None:
+        self._api, self._host_ip = api, host_ip
+        self.layout = Layout(cache_dir)
+        self._store = BundleStore(self.layout)
+
+    def give(self, mounts: tuple[Mount, ...]) -> None:
+        """What the worker Pod mounts."""
+        self.layout = Layout(self.layout.cache, mounts)
+
+    async def prepare(self, task: Task, tell: Tell) -> Inputs:
+        """All that it names, ready; may be done again. InputFault. A Task that names nothing costs nothing."""
+        wants = wanted(task)
+        namespace = task.metadata.namespace
+        objects = await read_objects(self._api, namespace, wants) if wants else Objects(namespace)
+        found = environment(task, objects, self._host_ip)
+        if found.skipped:
+            log.info("Task %s: skipped of envFrom: %s", task.key, "; ".join(found.skipped))
+        script = _script(task, objects)
+        if not task.spec.volume_mounts and task.spec.bundle is None:
+            return Inputs(found.variables, setup_script=script)
+        try:
+            volumes = await asyncio.to_thread(make_volumes, task, objects, self.layout)
+            mounts, tmpfs = mounts_of(task, volumes)
+            bundle = await self._bundle(task, objects, volumes, tell)
+        except OSError as error:
+            words = f"making the Task's inputs on node {_node(task)}: {error.strerror or error}"
+            raise InputFault("InputsFault", words, Whose.PLATFORM) from error
+        return Inputs(found.variables, (*mounts, *bundle), tmpfs, script)
+
+    async def _bundle(self, task: Task, objects: Objects, volumes: Volumes, tell: Tell) -> tuple[Mount, ...]:
+        mount = await Bundler(self.layout, self._store).mount(task, objects, volumes, tell)
+        return () if mount is None else (mount,)
+
+    async def discard(self, uid: str, attempt: int | None = None) -> None:
+        """Take away an attempt's, or all of a Task's. What can't go now is tried again by the next agent."""
+        try:
+            await asyncio.to_thread(self._discard, uid, attempt)
+        except OSError as error:
+            log.warning("removing the inputs of Task %s: %s", uid, error)
+
+    def _discard(self, uid: str, attempt: int | None) -> None:
+        # Files of Secrets first: what they lie in is small, so this is quick.
+        homes = [(self.layout.attempts, self.layout.trash)]
+        if self.layout.secrets is not None:
+            homes.insert(0, (self.layout.secrets.agent, self.layout.secrets.agent / ".trash"))
+        for home, trash in homes:
+            whole = home / uid
+            remove_tree(whole if attempt is None else whole / str(attempt), trash)
+            if attempt is not None and whole.is_dir() and not any(whole.iterdir()):
+                remove_tree(whole, trash)
+
+    async def sweep(self, wanted_uids: Collection[str]) -> None:
+        """At start-up, before Tasks: what earlier agents left of other Tasks than these."""
+        try:
+            await asyncio.to_thread(self._sweep, frozenset(wanted_uids))
+        except OSError as error:
+            log.warning("removing what earlier agents left: %s", error)
+
+    def _sweep(self, wanted_uids: frozenset[str]) -> None:
+        empty_trash(self.layout.trash)
+        sweep_unfinished(self.layout)
+        secrets = self.layout.secrets
+        if secrets is not None:
+            empty_trash(secrets.agent / ".trash")
+        for home in (self.layout.attempts, *((secrets.agent,) if secrets is not None else ())):
+            for left in list(home.iterdir()) if home.is_dir() else []:
+                if left.name not in wanted_uids and not left.name.startswith("."):
+                    self._discard(left.name, None)
+
+
+def _script(task: Task, objects: Objects) -> str:
+    """containerLifetime.setupScript's text out of its ConfigMap. InputFault."""
+    wanted_script = task.spec.container_lifetime.setup_script
+    reference = wanted_script.config_map_key_ref if wanted_script is not None else None
+    if reference is None:
+        return ""
+    want = ObjectKind.CONFIG_MAP, reference.name
+    raw = objects.value(want, reference.key, "setupScript", optional=reference.optional) or b""
+    if len(raw) > _LONGEST_SCRIPT:
+        words = (
+            f"setupScript: key {reference.key} of ConfigMap {reference.name} has {len(raw)} bytes, at most 256 KiB fit"
+        )
+        raise InputFault("SetupScriptTooLarge", words)
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as error:
+        words = f"setupScript: key {reference.key} of ConfigMap {reference.name} is no text"
+        raise InputFault("ValueNotText", words) from error
+
+
+def _node(task: Task) -> str:
+    assert task.spec.binding is not None
+    return task.spec.binding.node_name
