@@ -58,6 +58,31 @@ _NAMED_PORTS = [
         ),
     )
 ]
+_OUTLIVES = (
+    "has(self.containerLifetime) && has(self.containerLifetime.policy) && self.containerLifetime.policy != 'PerRun'"
+)
+_LIFETIME = [
+    (
+        ".placement.sliceName",
+        "has(self.placement) && has(self.placement.sliceName) && self.placement.sliceName != ''",
+        "placement.sliceName is required unless containerLifetime.policy is PerRun: the container lives on that slice",
+    ),
+    (
+        ".setup",
+        "!has(self.setup) || self.setup.size() == 0",
+        "setup is for containers of policy PerRun: write a containerLifetime.setupScript, run once in a fresh container",
+    ),
+    (
+        ".bundle",
+        "!has(self.bundle)",
+        "bundle is for containers of policy PerRun: one that is there already can't be given more; use a nodeCache volume",
+    ),
+    (
+        ".volumes",
+        "!has(self.volumes) || self.volumes.all(v, has(v.hostPath) || has(v.nodeCache) || has(v.persistentVolumeClaim))",
+        "a container that outlives its Tasks takes only hostPath, nodeCache and persistentVolumeClaim volumes",
+    ),
+]
 _SERVICE = "!has(self.serviceName) || self.serviceName == '' || (has(self.ports) && self.ports.size() > 0)"
 
 
@@ -83,6 +108,10 @@ TASK_RULES: list[dict[str, str]] = [
         "fieldPath": ".serviceName",
         "message": "serviceName needs ports: name the ports that the Service leads to",
     },
+    *(
+        {"rule": f"!({_OUTLIVES}) || ({rule})", "fieldPath": path, "message": message}
+        for path, rule, message in _LIFETIME
+    ),
     {
         "rule": _PORT_NUMBERS,
         "fieldPath": ".ports",

@@ -63,6 +63,11 @@ def _lifetime(**lifetime: Any) -> dict[str, Any]:
     return _with(containerLifetime=lifetime)
 
 
+def _stays(policy: str = "Persistent", lifetime: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
+    found = {"policy": policy, "name": "c", **(lifetime or {})}
+    return _with(containerLifetime=found, placement={"sliceName": "s"}, **spec)
+
+
 _KEY_OF = {"name": "o", "key": "k"}
 _SHA = f"sha256:{'0' * 64}"
 _HTTP = {"url": "https://h/a.tgz"}
@@ -154,6 +159,18 @@ _REFUSED_TASKS: dict[str, tuple[Any, ...]] = {
     "stop signal by number": (_with(lifecycle={"stopSignal": "15"}), "lifecycle.stopSignal", "SIG"),
     "container of no name that stays": (_lifetime(policy="Persistent"), "containerLifetime.name", "name is required"),
     "container of no name that is there": (_lifetime(policy="NoLaunch"), "containerLifetime.name", "name is required"),
+    "container that stays somewhere": (
+        _lifetime(policy="Persistent", name="c"), "placement.sliceName", "the container lives on that slice"
+    ),
+    "set-up commands for a container that stays": (
+        _stays(setup=[{"command": ["true"]}]), "spec.setup", "write a containerLifetime.setupScript"
+    ),
+    "bundle for a container that stays": (
+        _stays(bundle={"configMap": {"name": "b"}}), "spec.bundle", "use a nodeCache volume"
+    ),
+    "volume of one attempt in a container that stays": (
+        _stays(volumes=[{"name": "v", "emptyDir": {}}]), "spec.volumes", "takes only hostPath"
+    ),
     "script for a container that isn't started": (
         _lifetime(policy="NoLaunch", name="c", setupScript={"inline": "true"}), "setupScript", "starts no container"
     ),
@@ -219,8 +236,11 @@ _TAKEN_TASKS = {
         startupProbe={"tcpSocket": {"port": "free"}}, livenessProbe=_EXEC, readinessProbe={"httpGet": {"port": 80}},
         lifecycle={"preStop": {"httpGet": {"port": "web"}}, "stopSignal": "SIGRTMIN+3"},
     ),
-    "a container that stays": _lifetime(policy="Persistent", name="c", setupScript={"packaged": "sshd"}, idleSeconds=60),
-    "a container that is there": _lifetime(policy="NoLaunch", name="c"),
+    "a container that stays": _stays(
+        lifetime={"setupScript": {"packaged": "sshd"}, "idleSeconds": 60},
+        volumes=[{"name": "v", "nodeCache": {}}], volumeMounts=[{"name": "v", "mountPath": "/v"}],
+    ),
+    "a container that is there": _stays("NoLaunch"),
     "a script for one run": _lifetime(setupScript={"inline": "x" * (256 * 1024)}),
     "retries by cause": _with(
         retryPolicy={
