@@ -117,7 +117,8 @@ class PodContext:
 
 @dataclass(frozen=True)
 class SandboxSpec:
-    """A command in an image. Empty `command` or `args`: the image's own.
+    """A command in an image. Empty `command` or `args`: the image's own. `before`: words put before what results, so
+    whatever these name is started, with the command as its arguments.
 
     `gpus`: ids or indices, brought in with their driver's libraries by CDI, else by the NVIDIA runtime; give either these
     or the bare `devices` of GPUs. `cdi_devices`: full names, `vendor.com/class=name`. `hugepage_limits_bytes`: page size in
@@ -137,6 +138,7 @@ class SandboxSpec:
     labels: Mapping[str, str] = field(default_factory=dict)
     command: Sequence[str] = ()
     args: Sequence[str] = ()
+    before: Sequence[str] = ()
     env: Sequence[tuple[str, str]] = ()
     working_dir: str = ""
     user: int | None = None

@@ -33,6 +33,7 @@ from iris_runtimes.containerd.oci_security import EVERY_CAPABILITY
 from iris_runtimes.containerd.oci_spec import build_spec, process_args
 from iris_runtimes.containerd.pod_context import read_pod_context
 from iris_runtimes.containerd.proto import containers_pb2_grpc, tasks_pb2, tasks_pb2_grpc, version_pb2_grpc
+from iris_runtimes.containerd.shims import PER_SHIM, Shims
 from iris_runtimes.containerd.start_errors import start_error
 from iris_runtimes.containerd.stats import stats_of
 from iris_runtimes.containerd.transfer import STALL_SECONDS
@@ -73,17 +74,19 @@ class ContainerdRuntime:
         cdi_folders: Sequence[Path] = CDI_FOLDERS,
         nvidia_runtime: str = "",
         node_capabilities: int = EVERY_CAPABILITY,
+        sandboxes_per_shim: int = PER_SHIM,
     ) -> None:
         """`exec_folder`: for pipes, the same path here and for containerd. `nvidia_runtime`: NVIDIA's program in runc's
         place, as containerd finds it; empty: there is none. `node_capabilities`: what containerd itself may grant, as CapBnd in
-        /proc/PID/status; a node hardly ever has fewer than all."""
+        /proc/PID/status; a node hardly ever has fewer than all. `sandboxes_per_shim`: how many share one; 1: each has its own."""
         self._channel = open_channel(socket)
         self._namespace = namespace
         self._call = call_options(namespace)
         self._images = Images(self._channel, namespace, default_registry, hosts_dir, pull_stall_seconds)
         self._operations = KeyedOperations()
-        self._observer = Observer(self._channel, namespace, self._operations.running)
-        self._maker = Maker(self._channel, namespace)
+        self._shims = Shims(self._channel, namespace, exec_folder.parent / "keeper", sandboxes_per_shim)
+        self._maker = Maker(self._channel, namespace, self._shims)
+        self._observer = Observer(self._channel, namespace, self._operations.running, self._bury)
         self._executor = Executor(self._channel, namespace, exec_folder)
         self._insides = Insides(self._channel, namespace, self._executor)
         self._cdi = CdiRegistry(cdi_folders)
@@ -95,7 +98,9 @@ class ContainerdRuntime:
         self._cgroup_v2 = Path("/sys/fs/cgroup/cgroup.controllers").exists()
 
     async def close(self) -> None:
+        """Sandboxes go on; shims without any are ended."""
         await self._operations.finish()
+        await self._shims.close()
         await self._channel.close()
 
     async def version(self) -> RuntimeVersion:
@@ -133,6 +138,7 @@ class ContainerdRuntime:
 
     async def list(self) -> list[Sandbox]:
         async with translated():
+            await self._shims.load()
             found = await self._observer.all()
         for one in found:
             self._insides.note(one.id, one.labels)
@@ -191,13 +197,30 @@ class ContainerdRuntime:
         async with aclosing(exits(self._channel, self._namespace)) as ids:
             async for one in ids:
                 if one is not None:
-                    yield Exited(one)
-                    for inner in self._insides.inside(one):  # of a lost one's, nobody else tells
-                        yield Exited(inner)
+                    for ended in await self._ended_with(one):
+                        yield Exited(ended)
                     continue
                 for sandbox in await self.list():
                     if sandbox.exit is not None:
                         yield Exited(sandbox.id)
+
+    async def _ended_with(self, container_id: str) -> Sequence[str]:
+        """The sandboxes that have ended when this container has, of whom nobody else tells."""
+        ended = [container_id]
+        if self._shims.keeps(container_id):
+            async with translated():
+                died = await self._shims.has_died(container_id)
+            ended = [*self._shims.members(container_id)] if died else []
+            # None is told of before it has ended in truth
+            await asyncio.gather(*(self._bury(one, False) for one in ended))
+        return [*ended, *(inner for one in ended for inner in self._insides.inside(one))]
+
+    async def _bury(self, sandbox_id: str, by_changer: bool) -> None:
+        if by_changer:
+            await self._maker.bury(sandbox_id)
+            return
+        async with translated():
+            await self._operations.run(sandbox_id, self._maker.bury(sandbox_id))
 
     async def _start(self, spec: SandboxSpec) -> Sandbox:
         async with translated():
@@ -210,7 +233,7 @@ class ContainerdRuntime:
             return await self._make(spec)
 
     async def _make_inside(self, spec: SandboxSpec) -> Sandbox:
-        args = [*spec.command, *spec.args]
+        args = [*spec.before, *spec.command, *spec.args]
         if not spec.command:
             args = process_args(spec, await self._images.config(spec.image))
         await _make_folder(spec.log_path.parent)

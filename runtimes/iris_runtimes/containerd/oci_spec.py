@@ -30,11 +30,11 @@ def cgroups_path(parent: CgroupParent, sandbox_id: str) -> str:
 def process_args(spec: SandboxSpec, config: ImageConfig) -> list[str]:
     """Kubernetes' rule: a command drops the image's entrypoint and cmd, args alone drop its cmd."""
     if spec.command:
-        return [*spec.command, *spec.args]
+        return [*spec.before, *spec.command, *spec.args]
     args = [*config.entrypoint, *(spec.args or config.cmd)]
     if not args:
         raise InvalidSpec(f"image {spec.image} has no entrypoint: give a command")
-    return args
+    return [*spec.before, *args]
 
 
 def environment(spec: SandboxSpec, config: ImageConfig) -> list[str]:

@@ -36,7 +36,7 @@ def create_body(spec: SandboxSpec, image: str) -> dict[str, Any]:
         "HostConfig": _host_config(spec),
     }
     if spec.command:  # Kubernetes' rule: a command drops the image's entrypoint and cmd, args alone drop its cmd
-        body |= {"Entrypoint": list(spec.command), "Cmd": list(spec.args)}
+        body |= {"Entrypoint": [*spec.before, *spec.command], "Cmd": list(spec.args)}
     elif spec.args:
         body["Cmd"] = list(spec.args)
     return body

@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -169,13 +170,13 @@ class DockerRuntime:
         found = await self._inspect(spec.id)
         if found is not None and sandbox_of(found).state is not SandboxState.CREATED:
             return sandbox_of(found)
-        body = create_body(spec, self._images.full(spec.image))
         try:
             await asyncio.to_thread(spec.log_path.parent.mkdir, parents=True, exist_ok=True)
         except OSError as error:
             raise NodeFault(f"the log's folder {spec.log_path.parent} can't be made: {error.strerror}") from error
         try:
             if found is None:
+                body = create_body(await self._said_in_full(spec), self._images.full(spec.image))
                 await self._engine.json("POST", "/containers/create", body, {"name": spec.id})
             await self._engine.json("POST", f"/containers/{spec.id}/start")
         except EngineError as error:
@@ -184,6 +185,16 @@ class DockerRuntime:
             raise _start_failure(error, spec) from error
         self._logs.follow(spec.id, spec.log_path)
         return await self._seen(spec.id)
+
+    async def _said_in_full(self, spec: SandboxSpec) -> SandboxSpec:
+        """Words before a command need the command: the image's own, where there is no other."""
+        if not spec.before or spec.command:
+            return spec
+        entrypoint, cmd = await self._images.own_command(self._images.full(spec.image))
+        words = [*entrypoint, *(spec.args or cmd)]
+        if not words:
+            raise InvalidSpec(f"image {spec.image} has no entrypoint: give a command")
+        return replace(spec, command=words, args=())
 
     async def _seen(self, sandbox_id: str) -> Sandbox:
         found = await self._inspect(sandbox_id)

@@ -93,6 +93,11 @@ class Images:
                     raise
             self._used.pop(name, None)
 
+    async def own_command(self, name: str) -> tuple[list[str], list[str]]:
+        """Entrypoint and cmd of an image on the node. EngineError when it is not there."""
+        found = (await self._engine.json("GET", f"/images/{quote(name, safe='')}/json")).get("Config") or {}
+        return list(found.get("Entrypoint") or ()), list(found.get("Cmd") or ())
+
     async def _held(self) -> set[str]:
         filters = json.dumps({"label": [f"{MANAGED_LABEL}=true"]})
         listed = await self._engine.json("GET", "/containers/json", params={"all": "1", "filters": filters})

@@ -14,7 +14,7 @@ _NO_PRIVILEGES = "a command has what the agent's user has"
 _REFUSED = {
     "cpu_limit_millicores": _NO_CGROUPS, "cpu_period_us": _NO_CGROUPS, "memory_limit_bytes": _NO_CGROUPS,
     "pids_limit": _NO_CGROUPS, "hugepage_limits_bytes": _NO_CGROUPS, "shm_size_bytes": "/dev/shm is the node's",
-    "inside": "there is no way into a running sandbox but a session's",
+    "before": "the image's own script starts its command", "inside": "there is no way into a running sandbox but a session's",
     "network_namespace": "the network is the node's", "cdi_devices": "it reads no CDI files",
     "user": "commands run as the agent's user", "group": "commands run as the agent's user",
     "supplemental_groups": "commands run as the agent's user", "privileged": _NO_PRIVILEGES,

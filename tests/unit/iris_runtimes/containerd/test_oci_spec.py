@@ -43,6 +43,12 @@ def test_arguments_follow_kubernetes(
     assert process_args(spec(command=command, args=args), config(entrypoint=entrypoint, cmd=cmd)) == expected
 
 
+@pytest.mark.parametrize("command", [(), ("x",)])
+def test_words_before_the_command(command: tuple[str, ...]) -> None:
+    own = config(entrypoint=("e",), cmd=("c",))
+    assert process_args(spec(command=command, before=["b", "-"]), own) == ["b", "-", *(command or ("e", "c"))]
+
+
 def test_nothing_to_run_is_the_users_fault() -> None:
     with pytest.raises(InvalidSpec, match="give a command"):
         process_args(spec(command=()), config())

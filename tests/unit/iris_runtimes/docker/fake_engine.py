@@ -80,6 +80,7 @@ class FakeEngine:
     bodies: dict[str, dict[str, Any]] = field(default_factory=dict)
     events: list[dict[str, Any]] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
+    own_command: list[str] = field(default_factory=list)
 
     @contextlib.asynccontextmanager
     async def serving(self) -> AsyncIterator[FakeEngine]:
@@ -275,7 +276,8 @@ class FakeEngine:
             del self.images[name]
             return await call.reply([{"Untagged": name}])
         digests = [f"{name.rpartition(':')[0]}@{self.images[name]}"]
-        return await call.reply({"Id": "sha256:" + "1" * 64, "RepoDigests": digests, "Size": 12345})
+        shown = {"Id": "sha256:" + "1" * 64, "RepoDigests": digests, "Size": 12345, "Config": {"Cmd": self.own_command}}
+        return await call.reply(shown)
 
     async def _pull(self, call: Call) -> None:
         name = call.query["fromImage"]

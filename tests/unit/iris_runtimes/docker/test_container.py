@@ -36,6 +36,11 @@ def test_arguments_follow_kubernetes(command: Any, args: Any, expected: dict[str
     assert {name: body[name] for name in ("Entrypoint", "Cmd") if name in body} == expected
 
 
+def test_words_before_the_command() -> None:
+    body = create_body(spec(command=["c"], args=["a"], before=["b"]), IMAGE)
+    assert (body["Entrypoint"], body["Cmd"]) == (["b", "c"], ["a"])
+
+
 def test_limits() -> None:
     found = host(
         cpu_request_millicores=250, cpu_limit_millicores=1500, cpu_period_us=50_000, memory_limit_bytes=64 * MIB,

@@ -146,7 +146,12 @@ async def test_another_users_containers_are_left_alone(
 
 async def test_what_the_engine_has_no_word_for(runtime: DockerRuntime, make_spec: SpecMaker) -> None:
     await runtime.pull(IMAGE)
-    for more in ({"network_namespace": "/x"}, {"hugepage_limits_bytes": {2**21: 1}}, {"group": 7}, {"inside": "task-x-1"}):
+    for more in (
+        {"network_namespace": "/x"},
+        {"hugepage_limits_bytes": {2**21: 1}},
+        {"group": 7},
+        {"inside": "task-x-1"},
+    ):
         with pytest.raises(NotSupported) as caught:
             await runtime.start(make_spec("no", ["true"], **more))
         assert caught.value.field == next(iter(more))
@@ -196,3 +201,16 @@ async def test_it_speaks_the_engines_version(runtime: DockerRuntime, engine: Fak
     assert (await runtime.version()).name == "docker"
     await runtime.list()
     assert engine.asked == ["GET /version", "GET /version", f"GET {VERSION}/containers/json"]
+
+
+async def test_words_before_the_images_own_command(
+    engine: FakeEngine, runtime: DockerRuntime, make_spec: SpecMaker
+) -> None:
+    await runtime.pull(IMAGE)
+    engine.own_command = ["sh", "-c", "exit 7"]
+    made = make_spec("before", [], before=["env"])
+    await runtime.start(made)
+    assert engine.bodies[made.id]["Entrypoint"] == ["env", "sh", "-c", "exit 7"]
+    engine.own_command = []
+    with pytest.raises(InvalidSpec, match="give a command"):
+        await runtime.start(make_spec("nothing", [], before=["env"]))

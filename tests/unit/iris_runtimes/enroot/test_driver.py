@@ -76,7 +76,8 @@ class TestEnrootContract(RuntimeContract):
     "more",
     [{"cpu_limit_millicores": 1}, {"memory_limit_bytes": 2**30}, {"pids_limit": 7}, {"hugepage_limits_bytes": {2**21: 1}},
      {"shm_size_bytes": 1}, {"network_namespace": "/x"}, {"cdi_devices": ["a/b=c"]}, {"user": 1}, {"group": 1}, {"inside": "s"},
-     {"privileged": True}, {"add_capabilities": ["KILL"]}, {"drop_capabilities": ["ALL"]}, {"supplemental_groups": [1]}],
+     {"before": ["x"]}, {"privileged": True}, {"add_capabilities": ["KILL"]}, {"drop_capabilities": ["ALL"]},
+     {"supplemental_groups": [1]}],
     ids=lambda more: next(iter(more)),
 )  # fmt: skip
 async def test_what_it_does_not_do_is_named(
