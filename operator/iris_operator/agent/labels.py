@@ -22,6 +22,7 @@ STARTED_AT = "iris.dev/started-at"
 LOG_PATH = "iris.dev/log-path"
 PORTS = "iris.dev/ports"
 HOST_IP = "iris.dev/host-ip"
+NOTE = "iris.dev/note"  # what a person may want to know of how it runs
 
 _TIME = "%Y-%m-%dT%H:%M:%S.%fZ"
 

@@ -1,0 +1,141 @@
+"""Containers that outlive their Tasks: which one a Task means, and what is to be done with what is there. Pure.
+
+Such a container is a sandbox that only stays; a Task in it is a sandbox inside it (SandboxSpec.inside). The set-up script
+of a fresh one runs inside it too, under a name of its own whose exit stays as long as the container: so what was set up,
+is being set up, or failed is the runtime's to say, whatever was killed meanwhile.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from iris_operator.agent import labels
+from iris_operator.api.names import bounded_name
+from iris_operator.api.task import Task
+from iris_runtimes.errors import Fault, RuntimeFault
+from iris_runtimes.hold import BUSYBOX, hold_spec
+from iris_runtimes.protocol import Mount, Sandbox, SandboxSpec, SandboxState
+
+CONTAINER = "iris.dev/container"  # the id of a container that outlives its Tasks, on it and on all that is in it
+IDLE_SECONDS = "iris.dev/idle-seconds"
+IMAGE = "iris.dev/image"
+SET_UP = "iris.dev/set-up"  # a set-up script belongs to it
+_MAX_ID = 64  # containerd takes 76, and "-setup" is added
+_SETUP = "-setup"
+
+
+class ContainerUnfit(RuntimeFault):
+    """The container that the Task means is not there, or is not what the Task says."""
+
+    fault = Fault.COMMAND
+    who = "user"
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class Attach:
+    """It is there and fits. `warning`: what a person may want to know of it."""
+
+    warning: str = ""
+
+
+@dataclass(frozen=True)
+class Launch:
+    """It has to be made; `remains`: what is left of an earlier one goes first."""
+
+    remains: bool = False
+
+
+def outlives(task: Task) -> bool:
+    """Whether the Task's container is not its own."""
+    return task.spec.container_lifetime.policy != "PerRun"
+
+
+def container_of(task: Task) -> str:
+    """Sandbox id of the container that the Task means."""
+    name = f"hold-{task.metadata.namespace}-{task.spec.container_lifetime.name}"
+    return bounded_name(name, _MAX_ID)
+
+
+def setup_of(container: str) -> str:
+    """Sandbox id of the set-up script's run in that container."""
+    return container + _SETUP
+
+
+def judge(task: Task, found: Sandbox | None, image_digest: str, worker_uid: str, node: str) -> Attach | Launch:
+    """What to do, by what is there. `image_digest`: what the Task's image stands for on this node now. ContainerUnfit."""
+    life, name = task.spec.container_lifetime, task.spec.container_lifetime.name
+    running = found is not None and found.state is SandboxState.RUNNING
+    if not running or found is None or found.labels.get(labels.WORKER_UID) != worker_uid:
+        if life.policy == "NoLaunch":
+            raise ContainerUnfit(
+                "ContainerNotRunning",
+                f"container {name} does not run on node {node}, and containerLifetime.policy NoLaunch starts none: "
+                f"run a Task with policy Persistent and name {name} on slice {_slice(task)} first",
+            )
+        return Launch(remains=found is not None)
+    image, digest = found.labels.get(IMAGE, ""), found.labels.get(labels.IMAGE_DIGEST, "")
+    if not digest or not image_digest:
+        raise ContainerUnfit(
+            "ContainerImageUnknown",
+            f"container {name} on node {node}: the digest of {'its' if not digest else 'the Task' + chr(39) + 's'} image "
+            "can't be told, so nobody knows what would run",
+        )
+    if image != task.spec.image:
+        raise ContainerUnfit(
+            "ContainerImageMismatch",
+            f"container {name} on node {node} runs image {image}, the Task names {task.spec.image}: name that image, or "
+            "another container",
+        )
+    if digest != image_digest:
+        return Attach(f"container {name} runs {image} as {digest}; the tag means {image_digest} on node {node} by now")
+    return Attach()
+
+
+def launch_spec(task: Task, spec: SandboxSpec, busybox: Path, *, with_setup: bool) -> SandboxSpec:
+    """The container of a Task's own sandbox `spec`: all of it but the command. `busybox`: a static one on the node."""
+    life = task.spec.container_lifetime
+    kept = {name: spec.labels[name] for name in (labels.WORKER_UID, labels.IMAGE_DIGEST, labels.TASK_NAMESPACE)}
+    mine = {
+        CONTAINER: container_of(task),
+        IMAGE: task.spec.image,
+        IDLE_SECONDS: str(life.idle_seconds),
+        **({SET_UP: "true"} if with_setup else {}),
+    }
+    made = replace(
+        spec,
+        id=container_of(task),
+        labels={**kept, **mine},
+        env=(),
+        log_path=spec.log_path.with_name("container.log"),
+        mounts=(*spec.mounts, Mount(str(busybox), BUSYBOX, read_only=True)),
+    )
+    return hold_spec(made)
+
+
+def inner_spec(task: Task, spec: SandboxSpec) -> SandboxSpec:
+    """The Task's command in its container."""
+    container = container_of(task)
+    return replace(
+        spec, inside=container, labels={**spec.labels, CONTAINER: container}, mounts=(), tmpfs=(), devices=()
+    )
+
+
+def setup_spec(task: Task, spec: SandboxSpec, command: list[str]) -> SandboxSpec:
+    """The set-up script in the container, its output in the log of the Task that brought it."""
+    container = container_of(task)
+    return replace(
+        inner_spec(task, spec),
+        id=setup_of(container),
+        labels={CONTAINER: container, labels.LOG_PATH: str(spec.log_path)},
+        command=command,
+        args=(),
+    )
+
+
+def _slice(task: Task) -> str:
+    return task.spec.binding.slice_name if task.spec.binding is not None else task.spec.placement.slice_name
