@@ -56,6 +56,18 @@ def read_chunk(path: Path, offset: int, size: int) -> bytes:
         return b""
 
 
+def last_line(path: Path, most: int = 200) -> str:
+    """The last line that says something, cut to `most` characters; empty without one, and without a file."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - 4 * most))
+            text = file.read().decode(errors="replace")
+    except OSError:
+        return ""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1][-most:] if lines else ""
+
+
 def line_start(path: Path, offset: int) -> int:
     """Where the line begins that `offset` is in; of a line longer than 64 KiB before it, 64 KiB before."""
     start = max(0, offset - _BLOCK)
