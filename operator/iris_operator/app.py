@@ -25,6 +25,7 @@ from iris_operator.controller.gate import WriteGate
 from iris_operator.controller.leader import Leadership
 from iris_operator.controller.memo import Controller
 from iris_operator.controller.registry import build_registry, build_settings
+from iris_operator.gateway.main import gateway
 from iris_operator.ports.errors import ApiError
 from iris_operator.ports.kube import IRIS_CLUSTERS
 from iris_operator.server.health import health_app, serve
@@ -199,6 +200,9 @@ def _metrics(controller: Controller, leadership: Leadership) -> Metrics:
 @click.version_option(VERSION)
 def main() -> None:
     """The Iris operator."""
+
+
+main.add_command(gateway)
 
 
 @main.command()
