@@ -12,6 +12,8 @@ from iris_devcluster.images.store import Store
 from iris_devcluster.images.tree import Entry, directory, write_tar
 
 _BUSYBOX = Path("/bin/busybox")
+_COPYRIGHT = Path("/usr/share/doc/busybox-static/copyright")
+_REMEDY = "apt-get install busybox-static"
 _LOADERS = (b"/ld-linux", b"/ld-musl")
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -35,7 +37,7 @@ def image_from_binary(
 
 def task_image(labels: Mapping[str, str], busybox: Path = _BUSYBOX, store: Store | None = None) -> Image:
     """The examples' image: a static busybox under the names of all its commands, and nothing more."""
-    content = _static(busybox, "apt-get install busybox-static")
+    content = _static(busybox, _REMEDY)
     applets = command.run([str(busybox), "--list-full"]).split()
     links = [Entry(applet, link="/bin/busybox") for applet in applets if applet != "bin/busybox"]
     folders = [
@@ -48,6 +50,14 @@ def task_image(labels: Mapping[str, str], busybox: Path = _BUSYBOX, store: Store
     ]
     layer = _layer(store or Store(), "busybox", [Entry("bin/busybox", content, 0o755), *links, *folders, *accounts])
     return assemble([layer], Config(cmd=("/bin/sh",), env={"PATH": _PATH}, labels=labels))
+
+
+def busybox_layer(path: str, busybox: Path = _BUSYBOX, store: Store | None = None) -> Layer:
+    """A static busybox at `path`, with the words that its licence wants beside it."""
+    entries = [Entry(path, _static(busybox, _REMEDY), 0o755)]
+    if _COPYRIGHT.exists():
+        entries.append(Entry(str(_COPYRIGHT).lstrip("/"), _COPYRIGHT.read_bytes()))
+    return _layer(store or Store(), "busybox", entries)
 
 
 def _layer(store: Store, name: str, entries: Sequence[Entry]) -> Layer:

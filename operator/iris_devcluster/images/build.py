@@ -8,7 +8,7 @@ from pathlib import Path
 
 from iris_devcluster.errors import DevclusterError
 from iris_devcluster.images import oci, recipe
-from iris_devcluster.images.binary import task_image
+from iris_devcluster.images.binary import busybox_layer, task_image
 from iris_devcluster.images.debian import DebianBase, base_layer
 from iris_devcluster.images.project import project_layer, project_wheel
 from iris_devcluster.images.recipe import PythonImage, Recipe
@@ -74,7 +74,8 @@ class _Builder:
                 packages = wheels_layer(self._plan, wanted, base.python, self._store)
                 step.update("our own code")
                 ours = project_layer(self._plan, wanted, base.python, self._store, wheel)
-                image = oci.assemble([base.layer, packages, ours], config(self._plan, wanted))
+                tools = [busybox_layer(wanted.busybox, store=self._store)] if wanted.busybox else []
+                image = oci.assemble([base.layer, packages, *tools, ours], config(self._plan, wanted))
             step.note = f"{image.size / 1e6:.0f} MB, {image.tag}"
             return image
 

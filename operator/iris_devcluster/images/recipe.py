@@ -39,7 +39,10 @@ class Base:
 
 @dataclass(frozen=True)
 class PythonImage:
-    """One image of ours: some of the project's dependencies, some of its packages, one command."""
+    """One image of ours: some of the project's dependencies, some of its packages, one command.
+
+    `busybox`: where a static busybox lies in it; empty: nowhere.
+    """
 
     name: str
     dependencies: Sequence[str]
@@ -47,6 +50,7 @@ class PythonImage:
     entrypoint: str
     user: int
     labels: Mapping[str, str]
+    busybox: str = ""
 
 
 @dataclass(frozen=True)
@@ -102,7 +106,9 @@ def _image(name: str, raw: Mapping[str, Any], pins: Mapping[str, str]) -> Python
     for each in dependencies:
         if each not in pins:
             raise DevclusterError(f"image {name} wants {each}, which pyproject.toml does not pin with ==")
-    return PythonImage(name, dependencies, raw["packages"], raw["entrypoint"], raw["user"], raw["labels"])
+    return PythonImage(
+        name, dependencies, raw["packages"], raw["entrypoint"], raw["user"], raw["labels"], raw.get("busybox", "")
+    )
 
 
 def _pins(requirements: Iterable[str]) -> dict[str, str]:

@@ -87,6 +87,10 @@ class TestDockerfile:
         (install,) = [each for each in _dockerfile(name)["RUN"] if "hatchling==" in each]
         assert set(requires) == {each for each in install.split() if "==" in each}
 
+    def test_has_the_same_busybox(self, plan: Recipe, name: str) -> None:
+        said = [each.split()[-1] for each in _dockerfile(name)["COPY"] if each.startswith("--from=busybox")]
+        assert said == [f"/{path}" for path in [plan.images[name].busybox] if path]
+
     def test_copies_only_what_exists(self, name: str) -> None:
         for each in _dockerfile(name)["COPY"]:
             if not each.startswith("--from="):
