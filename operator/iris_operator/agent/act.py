@@ -25,6 +25,7 @@ from iris_operator.agent.diff import (
     Start,
 )
 from iris_operator.agent.gpus import Grant, Inventory, NoFreeGpus
+from iris_operator.agent.inputs.model import NO_INPUTS
 from iris_operator.agent.labels import TASK_NAME, facts
 from iris_operator.agent.log_files import drop_logs, name_logs, name_of_logs
 from iris_operator.agent.memories import Memories
@@ -136,11 +137,11 @@ class Actor:
         with contextlib.suppress(OSError):  # a disk that takes no log is the start's to tell of
             await asyncio.to_thread(name_logs, self._config.logs_dir, uid, task.metadata.name)
         log_path = self._config.log_path(uid, binding.attempt)
-        digest = self._memories.of(task).image_digest
-        spec = sandbox_spec(task, place, grant, digest, log_path, self._now())
+        memory = self._memories.of(task)
+        spec = sandbox_spec(task, place, grant, memory.image_digest, log_path, self._now(), memory.inputs)
         sandbox = await self._runtime.start(spec)
         self._metrics.tasks_started += 1
-        self._memories.update(task, trouble=None)
+        self._memories.update(task, trouble=None, inputs=NO_INPUTS)  # they may hold much, and Secrets' values
         if sandbox.state is SandboxState.EXITED:
             await self._sandboxes.look(sandbox.id)
         else:
@@ -177,6 +178,8 @@ class Actor:
             self._memories.update(task, told_at=self._now())
         elif task is not None and phase is not None and (phase.ended or is_move(action.status)):
             self._memories.update(task, final=action.status)
+            if not self._sandboxes.of(uid) and task.spec.binding is not None:
+                await self._pulls.discard(uid, task.spec.binding.attempt)
         self._reporter.want(uid, action.status)
         return False
 
@@ -206,11 +209,13 @@ class Actor:
             log.info("removing sandbox %s: %s", action.sandbox_id, action.why)
             await self._runtime.remove(action.sandbox_id)
         self._sandboxes.drop(action.sandbox_id)
+        await self._pulls.discard_sandbox(uid, action.sandbox_id)
         return True
 
     async def _forget(self, uid: str) -> None:
         """Logs of a Task that runs elsewhere now stay until it is gone: asked here once, and by the next agent."""
         self._memories.forget(uid)
+        await self._pulls.discard(uid)
         name = await asyncio.to_thread(name_of_logs, self._config.logs_dir, uid)
         if name and await self._exists(uid, name):
             log.info("Task %s has left this node: its logs stay", name)
@@ -229,6 +234,7 @@ class Actor:
         task, meta = action.task, action.task.metadata
         if await self._sandboxes.look(action.verify) is not None:
             return True
+        await self._pulls.discard(meta.uid)
         await asyncio.to_thread(drop_logs, self._config.logs_dir, meta.uid)
         left = [one for one in meta.finalizers if one != FINALIZER_TASK]
         patch = {"metadata": {"finalizers": left, "resourceVersion": meta.resource_version}}

@@ -19,6 +19,7 @@ from iris_operator.agent.config import AgentConfig
 from iris_operator.agent.credentials import credentials_for
 from iris_operator.agent.diff import Worker
 from iris_operator.agent.drain import RESERVE_SECONDS, kill_at, pod_deadline
+from iris_operator.agent.inputs.prepare import Preparer
 from iris_operator.agent.labels import facts
 from iris_operator.agent.lease import Heartbeat
 from iris_operator.agent.log_files import stored_uids
@@ -69,7 +70,8 @@ class Agent:
         self._sandboxes = Sandboxes(runtime, self._mark)
         self._log_times = LogTimes()
         self._reporter = Reporter(api, self._store, self.metrics, self._mark)
-        self._pulls = Pulls(api, runtime, self._memories, self._mark, now)
+        self._inputs = Preparer(api, config.cache_dir, config.host_ip)
+        self._pulls = Pulls(api, runtime, self._inputs, self._memories, self._mark, now)
         self._pre_stops = PreStops(runtime, self._memories, self._mark, now, config.host_ip)
         self._actor = Actor(
             config, api, runtime, self._store, self._sandboxes, self._reporter, self._memories, self._pulls,
@@ -180,6 +182,7 @@ class Agent:
         await self._learn_place()
         await self._sandboxes.synced.wait()
         await self._informer.synced.wait()
+        await self._inputs.sweep({*self._store.tasks, *(facts(one).task_uid for one in self._sandboxes.all())})
         self._loop.open(self._actor)
         for uid in await asyncio.to_thread(stored_uids, self._config.logs_dir):
             self._mark(uid)  # logs of Tasks that went while we were away
@@ -197,6 +200,7 @@ class Agent:
                 log.warning("learning our Pod's cgroup and devices: %s", fault)
                 await backoff.wait()
         config = self._config
+        self._inputs.give(context.mounts)
         mounts = await asyncio.to_thread(resolver_mounts, config.cache_dir)
         self._actor.place = Place(
             config.slice_name, config.node_name, config.pod_uid, context.cgroup, mounts, config.host_ip

@@ -241,7 +241,7 @@ class _Case:
         if sandbox.state is SandboxState.CREATED:
             if self.cause is not None or self.memory.failure is not None:
                 return Decision(Remove(sandbox.id, "it never started, and never will"))
-            return self._start()
+            return self._start() if self.memory.image_digest else self._pull()  # another agent's: get its inputs too
         return self._running(sandbox)
 
     def _running(self, sandbox: Sandbox) -> Decision:

@@ -48,6 +48,6 @@ class Memories:
         """It can never start as it is."""
         self.update(task, failure=StartFailure(reason, message, now, exit_code))
 
-    def in_trouble(self, task: Task, reason: str, message: str, now: datetime) -> None:
-        """It can't start now; it is tried again later."""
-        self.update(task, trouble=Trouble.after(self.of(task).trouble, reason, message, now))
+    def in_trouble(self, task: Task, reason: str, message: str, now: datetime, longest_seconds: float = 60.0) -> None:
+        """It can't start now; it is tried again later, after `longest_seconds` at most."""
+        self.update(task, trouble=Trouble.after(self.of(task).trouble, reason, message, now, longest_seconds))

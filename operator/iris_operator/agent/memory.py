@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from iris_operator.agent.inputs.model import NO_INPUTS, Inputs
 from iris_operator.agent.stages import Stage
 from iris_operator.api.task import TaskStatus
 
@@ -13,11 +14,12 @@ _BACKOFF_SECONDS = (1.0, 60.0)
 
 @dataclass(frozen=True)
 class Pulling:
-    """A pull under way."""
+    """A pull under way. `fetching`: the bundle that the bytes are of; empty: they are the image's."""
 
     since: datetime
     done_bytes: int = 0
     total_bytes: int = 0
+    fetching: str = ""
 
 
 @dataclass(frozen=True)
@@ -40,10 +42,12 @@ class Trouble:
     retry_at: datetime
 
     @staticmethod
-    def after(before: Trouble | None, reason: str, message: str, now: datetime) -> Trouble:
-        """One more failure; waits double from 1 s to 60 s."""
+    def after(
+        before: Trouble | None, reason: str, message: str, now: datetime, longest_seconds: float = _BACKOFF_SECONDS[1]
+    ) -> Trouble:
+        """One more failure; waits double from 1 s to 60 s, or to less."""
         failures = (before.failures if before else 0) + 1
-        seconds = min(_BACKOFF_SECONDS[0] * 2 ** (failures - 1), _BACKOFF_SECONDS[1])
+        seconds = min(_BACKOFF_SECONDS[0] * 2 ** min(failures - 1, 16), longest_seconds)
         return Trouble(reason, message, failures, now + timedelta(seconds=seconds))
 
 
@@ -70,10 +74,11 @@ class Hook:
 
 @dataclass(frozen=True)
 class Memory:
-    """One attempt's. `image_digest` empty: not pulled yet."""
+    """One attempt's. `image_digest` empty: not pulled yet; `inputs` come with it."""
 
     attempt: int = 0
     image_digest: str = ""
+    inputs: Inputs = NO_INPUTS
     pulling: Pulling | None = None
     failure: StartFailure | None = None
     trouble: Trouble | None = None

@@ -10,6 +10,7 @@ from pathlib import Path
 from iris_operator.agent import labels
 from iris_operator.agent.causes import stop_signal
 from iris_operator.agent.gpus import Grant
+from iris_operator.agent.inputs.model import NO_INPUTS, Inputs
 from iris_operator.agent.ports import to_label, variables
 from iris_operator.api.cluster import Defaults
 from iris_operator.api.names import container_id
@@ -39,11 +40,18 @@ class Place:
 
 
 def sandbox_spec(
-    task: Task, place: Place, grant: Grant, image_digest: str, log_path: Path, now: datetime
+    task: Task,
+    place: Place,
+    grant: Grant,
+    image_digest: str,
+    log_path: Path,
+    now: datetime,
+    inputs: Inputs | None = None,
 ) -> SandboxSpec:
     """The sandbox of a bound Task's attempt. InvalidSpec when a quantity can't be honoured."""
     binding = task.spec.binding
     assert binding is not None
+    given = inputs or NO_INPUTS
     limits, security = _limits(task), task.spec.security_context
     stop_signal(task)  # now, not when it is needed
     uid = task.metadata.uid
@@ -67,7 +75,7 @@ def sandbox_spec(
         },
         command=task.spec.command,
         args=task.spec.args,
-        env=_environment(task, place, grant),
+        env=_environment(task, place, grant, given),
         working_dir=task.spec.working_dir,
         user=security.run_as_user,
         group=security.run_as_group,
@@ -79,7 +87,8 @@ def sandbox_spec(
         hugepage_limits_bytes=_hugepages(limits),
         shm_size_bytes=_shm_size(task),
         devices=grant.devices,
-        mounts=place.mounts,
+        mounts=(*place.mounts, *given.mounts),
+        tmpfs=given.tmpfs,
         hostname=place.node_name.split(".", 1)[0][:63],
         privileged=security.privileged,
         allow_privilege_escalation=security.allow_privilege_escalation,
@@ -114,12 +123,12 @@ def _shm_size(task: Task) -> int:
     return _SHM_BYTES if written is None else amount("memory", written)
 
 
-def _environment(task: Task, place: Place, grant: Grant) -> list[tuple[str, str]]:
+def _environment(task: Task, place: Place, grant: Grant, inputs: Inputs) -> list[tuple[str, str]]:
     """The Task's own, and over it what Iris says: a command may rely on the latter."""
     binding = task.spec.binding
     assert binding is not None
     return [
-        *((one.name, one.value) for one in task.spec.env),
+        *inputs.env,
         ("IRIS_TASK_NAME", task.metadata.name),
         ("IRIS_TASK_NAMESPACE", task.metadata.namespace),
         ("IRIS_TASK_UID", task.metadata.uid),

@@ -40,12 +40,13 @@ def was_signalled(sandbox: Sandbox, number: int = signal.SIGTERM) -> bool:
 
 
 def pulling(task: Task, progress: Pulling, now: datetime) -> TaskStatus:
-    """Building: the image comes."""
+    """Building: the image comes, or after it the bundle."""
     took = duration((now - progress.since).total_seconds())
-    message = f"pulling image {task.spec.image} for {took}"
+    what = f"fetching {progress.fetching}" if progress.fetching else f"pulling image {task.spec.image}"
+    message = f"{what} for {took}"
     if progress.total_bytes:
         message += f": {_mib(progress.done_bytes)} of {_mib(progress.total_bytes)} MiB"
-    return _new(task, TaskPhase.BUILDING, "Pulling", message, {})
+    return _new(task, TaskPhase.BUILDING, "Fetching" if progress.fetching else "Pulling", message, {})
 
 
 def in_trouble(task: Task, trouble: Trouble, now: datetime) -> TaskStatus:

@@ -25,6 +25,9 @@ class Inputs:
         return f"Inputs(env={len(self.env)} variables, mounts={self.mounts}, tmpfs={self.tmpfs})"
 
 
+NO_INPUTS = Inputs()
+
+
 class Whose(StrEnum):
     """Who must act on a failed input, and so what becomes of the attempt."""
 

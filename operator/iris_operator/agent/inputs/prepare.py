@@ -37,6 +37,10 @@ class Preparer:
         """What the worker Pod mounts."""
         self.layout = Layout(self.layout.cache, mounts)
 
+    def needed(self, task: Task) -> bool:
+        """Whether there is anything to bring: `prepare` takes no time else."""
+        return bool(task.spec.volume_mounts or task.spec.bundle is not None or wanted(task))
+
     async def prepare(self, task: Task, tell: Tell) -> Inputs:
         """All that it names, ready; may be done again. InputFault. A Task that names nothing costs nothing."""
         wants = wanted(task)
