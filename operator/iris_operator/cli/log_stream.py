@@ -1,20 +1,22 @@
-"""A Task's log, from its node's agent through the API server's pods/proxy: wherever kubectl works, this does."""
+"""A Task's log, from its node: through the API server and Iris' gateway, wherever kubectl works."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import aiohttp
 import click
 
-from iris_operator.api.names import WORKER_PORT
-from iris_operator.api.task import Binding, Task
+from iris_operator.api.streams import task_stream
+from iris_operator.api.task import Task
+from iris_operator.cli.log_bytes import Counted, Plain, Stamped
+from iris_operator.cli.log_proxy import proxy_path, too_much_for_a_proxy
 from iris_operator.cli.objects import get_task, watch_task
 from iris_operator.cli.session import Session
 from iris_operator.ports.errors import ApiError, NotFoundError, UnavailableError
-from iris_operator.ports.kube import PODS, TASKS, Body
+from iris_operator.ports.kube import PODS, TASKS
 
 OFFSET_HEADER = "Iris-Log-Offset"
 # An agent that is being restarted is back within seconds.
@@ -51,6 +53,21 @@ class LogGone(click.ClickException):
     """The log can't be had any more, or not from here."""
 
 
+@dataclass(frozen=True)
+class Wanted:
+    """Which part of the log. `attempt`: 0 is the present one, -1 the one before it."""
+
+    tail: int | None = None
+    since_seconds: int | None = None
+    timestamps: bool = False
+    attempt: int = 0
+
+    def params(self) -> dict[str, str]:
+        """What leaves out a beginning."""
+        limits = {"tail": self.tail, "sinceSeconds": self.since_seconds}
+        return {name: str(value) for name, value in limits.items() if value is not None}
+
+
 @dataclass
 class LogStream:
     """Writes a Task's log with `write`, and words for the person with `say`.
@@ -62,22 +79,26 @@ class LogStream:
     name: str
     write: Callable[[bytes], None]
     say: Callable[[str], None]
+    wanted: Wanted = Wanted()
     sent: int = 0
     attempt: int = 0
+    whole: bool = False
     unreachable_since: float | None = None
     excuse: str = ""
+    counted: Counted = field(default_factory=Plain)
 
-    async def print(self, tail: int | None) -> None:
-        """What is there now. ClickException when it has not started, or is gone."""
+    def __post_init__(self) -> None:
+        self._count_anew()
+
+    async def print(self, *, follow: bool = False) -> None:
+        """What is there now of one attempt; with `follow`, to its end. ClickException when it has not started, or is gone."""
         task = await get_task(self.session, self.name)
-        if task.spec.binding is None or not has_started(task):
-            never = f"Task {self.name} never started: {state_line(task)}"
-            raise click.ClickException(
-                never if ended(task) else f"Task {self.name} has not started: {state_line(task)} (-f waits for it)"
-            )
-        await self._copy_patiently(task, tail, follow=False)
+        if follow and self.wanted.attempt == 0 and not has_started(task) and not ended(task):
+            task = await self._started() or task
+        self.attempt = self._asked_for(task)
+        await self._copy_patiently(task, follow=follow)
 
-    async def follow(self, tail: int | None) -> Task | None:
+    async def follow(self) -> Task | None:
         """From its start to its end, through all its attempts; the Task as it ended, None when it was deleted meanwhile.
 
         LogGone when it has ended, and the log of its last attempt can't be had.
@@ -86,16 +107,16 @@ class LogStream:
         task = await self._started()
         while task is not None:
             if has_started(task):
-                tail = self._begin(task, tail)
-                gone = await self._copy_if_there(task, tail, follow=True)
+                self._begin(task)
+                gone = await self._copy_if_there(task, follow=True)
             elif ended(task):
                 return task
             task = await self._newest(task)
             if task is None or ended(task):
                 # Its end may have been told while we were reading: look once more for what came last.
                 if task is not None and has_started(task):
-                    tail = self._begin(task, tail)
-                    gone = await self._copy_if_there(task, tail, follow=False)
+                    self._begin(task)
+                    gone = await self._copy_if_there(task, follow=False)
                 if gone is not None and task is not None:
                     raise gone
                 return task
@@ -105,20 +126,37 @@ class LogStream:
                 gone, task = None, await self._started()
         return None
 
-    def _begin(self, task: Task, tail: int | None) -> int | None:
-        """Another attempt's log begins at its first byte, and with a word; how much of it is wanted."""
+    def _asked_for(self, task: Task) -> int:
+        """The number of the one attempt that is wanted. ClickException when there is no log of it."""
+        present = task.spec.binding.attempt if task.spec.binding is not None else task.status.attempt or 0
+        if self.wanted.attempt == 0 and (task.spec.binding is None or not has_started(task)):
+            never = f"Task {self.name} never started: {state_line(task)}"
+            raise click.ClickException(
+                never if ended(task) else f"Task {self.name} has not started: {state_line(task)} (-f waits for it)"
+            )
+        number = self.wanted.attempt if self.wanted.attempt > 0 else present + self.wanted.attempt
+        if not 1 <= number <= max(present, 1):
+            had = f"its present attempt is {present}" if present else "it has had none"
+            which = f"attempt {number}" if number > 0 else "attempt before it"
+            raise click.ClickException(f"Task {self.name} has no {which}: {had}")
+        return number
+
+    def _begin(self, task: Task) -> None:
+        """Another attempt's log begins at its first byte, and with a word."""
         assert task.spec.binding is not None
         before, self.attempt = self.attempt, task.spec.binding.attempt
-        if before in (0, self.attempt):
-            return tail
-        self.say(attempt_line(task))
-        self.sent, self.unreachable_since = 0, None
-        return None
+        if before not in (0, self.attempt):
+            self.say(attempt_line(task))
+            self.sent, self.unreachable_since, self.whole = 0, None, True
+            self._count_anew()
 
-    async def _copy_if_there(self, task: Task, tail: int | None, *, follow: bool) -> LogGone | None:
+    def _count_anew(self) -> None:
+        self.counted = Stamped() if self.wanted.timestamps else Plain()
+
+    async def _copy_if_there(self, task: Task, *, follow: bool) -> LogGone | None:
         """Copy. What keeps us from it is returned, and said as long as the Task may go on elsewhere."""
         try:
-            await self._copy_patiently(task, tail if self.sent == 0 else None, follow=follow)
+            await self._copy_patiently(task, follow=follow)
         except LogGone as gone:
             if not ended(task) and gone.message != self.excuse:
                 self.say(gone.message)
@@ -152,59 +190,74 @@ class LogStream:
             return task
         return newest if newest.metadata.uid == task.metadata.uid else None
 
-    async def _copy_patiently(self, task: Task, tail: int | None, *, follow: bool) -> None:
-        """Copy; an agent or an API server that is away for some seconds is waited for."""
-        binding = task.spec.binding
-        assert binding is not None
+    async def _copy_patiently(self, task: Task, *, follow: bool) -> None:
+        """Copy; an agent, a gateway or an API server that is away for some seconds is waited for."""
         while True:
             try:
-                pod = await self.session.api.get(PODS, binding.worker_pod, self.session.namespace)
-            except NotFoundError as error:
-                raise LogGone(_worker_gone(task, binding)) from error
-            try:
-                await self._copy(proxy_path(pod, task, binding), tail if self.sent == 0 else None, follow)
+                try:
+                    await self._copy(task_stream(self.session.namespace, self.name, "log"), follow)
+                except NotFoundError as error:
+                    if "page not found" not in error.message and "could not find the requested" not in error.message:
+                        raise
+                    await self._copy(await self._old_road(task), follow)
                 self.unreachable_since = None
                 return
             except NotFoundError as error:
-                raise LogGone(_no_log(task, binding, error)) from error
+                raise LogGone(self._no_log(task, error)) from error
             except UnavailableError as error:
-                await self._wait_for_agent(binding, error)
+                await self._wait_for_agent(task, error)
 
-    async def _copy(self, path: str, tail: int | None, follow: bool) -> None:
+    async def _old_road(self, task: Task) -> str:
+        """Where no gateway is: the agent through pods/proxy, which knows less."""
+        binding = task.spec.binding
+        if binding is None or self.attempt not in (0, binding.attempt) or too_much_for_a_proxy(self.wanted):
+            raise click.ClickException("that is asked of Iris' gateway, which is not installed here: helm upgrade iris")
+        return proxy_path(await self.session.api.get(PODS, binding.worker_pod, self.session.namespace), task, binding)
+
+    async def _copy(self, path: str, follow: bool) -> None:
         params = {"follow": "1" if follow else "0"}
-        if tail is not None:
-            params["tail"] = str(tail)
-        elif self.sent:
+        if self.attempt:
+            params["attempt"] = str(self.attempt)
+        if self.wanted.timestamps:
+            params["timestamps"] = "1"
+        if self.sent:
             params["sinceBytes"] = str(self.sent)
+        elif not self.whole:
+            params |= self.wanted.params()
         # Only the connection has a time limit: a quiet command says nothing for hours.
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=10)
+        self.counted.connected()
         async with self.session.api.open("GET", path, params=params, timeout=timeout) as response:
             self.unreachable_since = None
             self.sent = int(response.headers.get(OFFSET_HEADER, self.sent))
             async for chunk in response.content.iter_any():
-                self.write(chunk)
-                self.sent += len(chunk)
+                whole, size = self.counted.take(chunk)
+                self.write(whole)
+                self.sent += size
 
-    async def _wait_for_agent(self, binding: Binding, error: ApiError) -> None:
+    async def _wait_for_agent(self, task: Task, error: ApiError) -> None:
+        binding = task.spec.binding
+        where = f"the agent in Pod {binding.worker_pod}" if binding is not None else "the agent of its node"
         now = asyncio.get_running_loop().time()
         if self.unreachable_since is None:
             self.unreachable_since = now
-            self.say(f"the agent in Pod {binding.worker_pod} does not answer; waiting for it")
+            self.say(f"{where} does not answer; waiting for it")
         elif now - self.unreachable_since > _PATIENCE_SECONDS:
-            raise LogGone(
-                f"the agent in Pod {binding.worker_pod} on node {binding.node_name} does not answer: {error.message}. "
-                f"See: kubectl describe pod {binding.worker_pod}"
-            ) from error
+            see = f". See: kubectl describe pod {binding.worker_pod}" if binding is not None else ""
+            raise LogGone(f"{where} does not answer: {error.message}{see}") from error
         await asyncio.sleep(_AGAIN_SECONDS)
 
-
-def proxy_path(pod: Body, task: Task, binding: Binding) -> str:
-    """Path of the log through the API server, at the port that the worker Pod's agent listens on."""
-    containers = pod.get("spec", {}).get("containers") or [{}]
-    ports = containers[0].get("ports") or [{}]
-    port = ports[0].get("containerPort", WORKER_PORT)
-    base = PODS.path(task.metadata.namespace, f"{binding.worker_pod}:{port}", "proxy")
-    return f"{base}/v1/logs/{task.metadata.uid}/{binding.attempt}"
+    def _no_log(self, task: Task, error: ApiError) -> str:
+        name, binding = task.metadata.name, task.spec.binding
+        archived = f" It is kept at {task.status.log_archive}." if task.status.log_archive else ""
+        present = binding is not None and self.attempt in (0, binding.attempt)
+        if binding is not None and present and binding.worker_pod in error.message:
+            return (
+                f"the log of Task {name} is gone: it was on node {binding.node_name}, and its worker "
+                f"{binding.worker_pod} is gone and the log with it.{archived} How it ended: {state_line(task)}"
+            )
+        which = f"attempt {self.attempt} of Task {name}" if self.attempt else f"Task {name}"
+        return f"no log of {which}: {error.message.strip()}{'.' if archived else ''}{archived}"
 
 
 def has_started(task: Task) -> bool:
@@ -234,16 +287,3 @@ def state_line(task: Task) -> str:
     if not status.reason and task.spec.binding is not None:
         return f"{phase}: placed on slice {task.spec.binding.slice_name}"
     return ": ".join(part for part in (phase, status.reason, status.message) if part)
-
-
-def _worker_gone(task: Task, binding: Binding) -> str:
-    return (
-        f"the log of Task {task.metadata.name} is gone: it was on node {binding.node_name}, "
-        f"and its worker {binding.worker_pod} is gone and the log with it. How it ended: {state_line(task)}"
-    )
-
-
-def _no_log(task: Task, binding: Binding, error: ApiError) -> str:
-    if binding.worker_pod in error.message and "pods" in error.message:
-        return _worker_gone(task, binding)
-    return f"no log of Task {task.metadata.name} on node {binding.node_name}: {error.message.strip()}"

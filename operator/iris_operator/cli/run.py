@@ -145,7 +145,7 @@ async def _run(wish: Wish, target: Target, *, remove: bool, detach: bool) -> int
 async def _follow(found: Session, name: str) -> Task | None:
     """To its end, with or without its log."""
     try:
-        return await LogStream(found, name, to_stdout, to_stderr).follow(None)
+        return await LogStream(found, name, to_stdout, to_stderr).follow()
     except LogGone as gone:
         to_stderr(gone.message)
     async for task in watch_task(found, name):

@@ -113,11 +113,12 @@ class Unpacker:
         self._rest = b""
         self._over = False
         self._work = asyncio.ensure_future(asyncio.to_thread(self._unpack))
-        self.members = 0
+        self._fed = False
 
     async def feed(self, data: bytes) -> None:
         """More of the stream. Raises what went wrong with the part before."""
         self._progress.add(len(data))
+        self._fed = True
         while not self._work.done():
             try:
                 self._pieces.put_nowait(data)
@@ -147,7 +148,7 @@ class Unpacker:
                 for member in archive:
                     self._extract(archive, member)
         except tarfile.ReadError as error:
-            if self.members or self._rest:
+            if self._fed:
                 raise click.ClickException(f"what came is no whole tar stream: {error}") from error
         except OSError as error:
             raise click.ClickException(f"writing below {self._folder}: {error}") from error
@@ -164,7 +165,6 @@ class Unpacker:
             member.linkname = str(
                 PurePosixPath(self._name, *PurePosixPath(member.linkname.removeprefix("./")).parts[1:])
             )
-        self.members += 1
         try:
             archive.extract(member, self._folder, filter="data")
         except tarfile.FilterError as error:

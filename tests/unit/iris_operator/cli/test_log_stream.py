@@ -9,7 +9,7 @@ import click
 import pytest
 
 from iris_operator.cli import log_stream
-from iris_operator.cli.log_stream import LogStream
+from iris_operator.cli.log_stream import LogStream, Wanted
 from iris_operator.ports.errors import NotFoundError
 from iris_operator.ports.kube import TASKS
 from tests.unit.iris_operator.cli.build import BINDING, DONE, STARTED, Answer, Api, broken
@@ -25,32 +25,89 @@ def api(monkeypatch: pytest.MonkeyPatch) -> Api:
 class Terminal:
     """What a person would see."""
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: Api, **wanted: Any) -> None:
         self.out, self.said = b"", list[str]()
-        self.stream = LogStream(api.session, "t", self.write, self.said.append)
+        self.stream = LogStream(api.session, "t", self.write, self.said.append, Wanted(**wanted))
 
     def write(self, chunk: bytes) -> None:
         self.out += chunk
 
 
-async def test_it_asks_the_agent_through_the_api(api: Api) -> None:
-    uid = await api.task(STARTED)
-    await api.worker(port=10077)
+LOG = "/apis/stream.iris.dev/v1alpha1/namespaces/default/tasks/t/log"
+
+
+async def test_it_asks_the_gateway(api: Api) -> None:
+    await api.task(STARTED)
     api.answers = [Answer(b"words\n")]
     terminal = Terminal(api)
-    await terminal.stream.print(None)
+    await terminal.stream.print()
     assert terminal.out == b"words\n"
-    assert api.asked == [
-        (f"/api/v1/namespaces/default/pods/s-worker-0:10077/proxy/v1/logs/{uid}/1", {"follow": "0"}),
-    ]
+    assert api.asked == [(LOG, {"follow": "0", "attempt": "1"})]
 
 
-async def test_tail_is_handed_on(api: Api) -> None:
+async def test_without_a_gateway_it_asks_the_agent_through_pods_proxy(api: Api) -> None:
+    uid = await api.task(STARTED)
+    await api.worker(port=10077)
+    api.answers = [NotFoundError(404, "", "404 page not found\n"), Answer(b"words\n")]
+    terminal = Terminal(api)
+    await terminal.stream.print()
+    assert terminal.out == b"words\n"
+    assert api.asked[1][0] == f"/api/v1/namespaces/default/pods/s-worker-0:10077/proxy/v1/logs/{uid}/1"
+    api.answers = [NotFoundError(404, "", "404 page not found\n")]
+    with pytest.raises(click.ClickException, match="gateway, which is not installed"):
+        await Terminal(api, timestamps=True).stream.print()
+
+
+async def test_what_is_wanted_is_handed_on(api: Api) -> None:
     await api.task(STARTED)
-    await api.worker()
     api.answers = [Answer(b"x\n", offset=90)]
-    await Terminal(api).stream.print(3)
-    assert api.asked[0][1] == {"follow": "0", "tail": "3"}
+    await Terminal(api, tail=3, since_seconds=60, timestamps=True).stream.print()
+    wanted = {"follow": "0", "attempt": "1", "tail": "3", "sinceSeconds": "60", "timestamps": "1"}
+    assert api.asked[0][1] == wanted
+
+
+THIRD = {**STARTED, "attempt": 3}
+
+
+@pytest.mark.parametrize(("attempt", "asked"), [(-1, "2"), (1, "1"), (3, "3")])
+async def test_earlier_attempts(api: Api, attempt: int, asked: str) -> None:
+    await api.task(THIRD)
+    await api.patch(TASKS, "t", {"spec": {"binding": {"attempt": 3}}}, namespace="default")
+    api.answers = [Answer(b"x\n")]
+    await Terminal(api, attempt=attempt).stream.print(follow=True)
+    assert api.asked[0][1] == {"follow": "1", "attempt": asked}
+
+
+@pytest.mark.parametrize(
+    ("attempt", "words"),
+    [(4, "has no attempt 4: its present attempt is 3"), (-3, "has no attempt before it: its present attempt is 3")],
+)
+async def test_attempts_that_were_not(api: Api, attempt: int, words: str) -> None:
+    await api.task(THIRD)
+    await api.patch(TASKS, "t", {"spec": {"binding": {"attempt": 3}}}, namespace="default")
+    with pytest.raises(click.ClickException, match=words):
+        await Terminal(api, attempt=attempt).stream.print()
+
+
+async def test_a_log_that_was_archived_says_where(api: Api) -> None:
+    await api.task({**DONE, "logArchive": "s3://logs/x"})
+    api.answers = [NotFoundError(404, "NotFound", 'pods "s-worker-0" not found')]
+    with pytest.raises(click.ClickException, match=r"the log with it. It is kept at s3://logs/x. How it ended"):
+        await Terminal(api).stream.print()
+
+
+async def test_a_broken_stream_with_times_goes_on_at_the_right_byte(api: Api) -> None:
+    stamp = b"2026-11-21T12:00:00Z "
+    await api.task(STARTED)
+    api.answers = [Answer(stamp + b"one\n" + stamp + b"tw", broken()), Answer(b"o\n" + stamp[:9], broken(), offset=6),
+                   Answer(stamp + b"three\n", offset=8), Answer(offset=14)]  # fmt: skip
+    terminal = Terminal(api, timestamps=True)
+    following = asyncio.create_task(terminal.stream.follow())
+    await asyncio.sleep(0.2)
+    await api.say(DONE)
+    await following
+    assert terminal.out == stamp + b"one\n" + stamp + b"two\n" + stamp + b"three\n"
+    assert [params.get("sinceBytes") for _, params in api.asked[:4]] == [None, "6", "8", "14"]
 
 
 async def test_following_waits_for_the_start_and_says_why(api: Api) -> None:
@@ -58,7 +115,7 @@ async def test_following_waits_for_the_start_and_says_why(api: Api) -> None:
     await api.worker()
     api.answers = [Answer(b"a\n")]
     terminal = Terminal(api)
-    following = asyncio.create_task(terminal.stream.follow(None))
+    following = asyncio.create_task(terminal.stream.follow())
     await asyncio.sleep(0.1)
     assert terminal.said == ["waiting for Task t: Pending: NoRoom: needs 8 GPUs, 4 are free"]
     await api.say(DONE)
@@ -72,7 +129,7 @@ async def test_a_broken_stream_goes_on_where_it_was(api: Api) -> None:
     await api.worker()
     api.answers = [Answer(b"one\n", broken()), broken(), Answer(b"two\n", offset=4), Answer(offset=8)]
     terminal = Terminal(api)
-    following = asyncio.create_task(terminal.stream.follow(None))
+    following = asyncio.create_task(terminal.stream.follow())
     await asyncio.sleep(0.15)
     await api.say(DONE)
     await following
@@ -85,44 +142,45 @@ async def test_a_tail_is_not_asked_for_again(api: Api) -> None:
     await api.task(DONE)
     await api.worker()
     api.answers = [Answer(b"last\n", offset=100), Answer(offset=105)]
-    terminal = Terminal(api)
-    await terminal.stream.follow(1)
+    terminal = Terminal(api, tail=1)
+    await terminal.stream.follow()
     assert terminal.out == b"last\n"
     assert api.asked[0][1]["tail"] == "1"
-    assert api.asked[1][1] == {"follow": "0", "sinceBytes": "105"}
+    assert api.asked[1][1] == {"follow": "0", "attempt": "1", "sinceBytes": "105"}
 
 
 async def test_a_worker_that_is_gone_takes_the_log_with_it(api: Api) -> None:
     await api.task(DONE)
+    api.answers = [NotFoundError(404, "NotFound", 'pods "s-worker-0" not found')]
     with pytest.raises(click.ClickException, match="its worker s-worker-0 is gone and the log with it"):
-        await Terminal(api).stream.print(None)
+        await Terminal(api).stream.print()
 
 
 async def test_no_such_task(api: Api) -> None:
     with pytest.raises(click.ClickException, match="no Task t in namespace default"):
-        await Terminal(api).stream.print(None)
+        await Terminal(api).stream.print()
     with pytest.raises(click.ClickException, match="no Task t in namespace default"):
-        await Terminal(api).stream.follow(None)
+        await Terminal(api).stream.follow()
 
 
 async def test_not_started_says_what_it_waits_for(api: Api) -> None:
     await api.task({"phase": "Pending", "reason": "NoRoom"}, bound=False)
     with pytest.raises(click.ClickException, match="has not started: Pending: NoRoom"):
-        await Terminal(api).stream.print(None)
+        await Terminal(api).stream.print()
 
 
 async def test_never_started_says_how_it_ended(api: Api) -> None:
     await api.task({"phase": "Failed", "reason": "ImageNotFound", "attempt": 1})
     with pytest.raises(click.ClickException, match="never started: Failed: ImageNotFound"):
-        await Terminal(api).stream.print(None)
+        await Terminal(api).stream.print()
 
 
 async def test_a_log_that_is_not_there(api: Api) -> None:
     await api.task(STARTED)
     await api.worker()
     api.answers = [NotFoundError(404, "", "no log of Task x, attempt 1, on this node\n")]
-    with pytest.raises(click.ClickException, match="no log of Task t on node n"):
-        await Terminal(api).stream.print(None)
+    with pytest.raises(click.ClickException, match="no log of attempt 1 of Task t: no log of Task x"):
+        await Terminal(api).stream.print()
 
 
 async def test_an_agent_that_stays_away(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,7 +190,7 @@ async def test_an_agent_that_stays_away(api: Api, monkeypatch: pytest.MonkeyPatc
     await api.worker()
     api.answers = [broken()]
     terminal = Terminal(api)
-    following = asyncio.create_task(terminal.stream.follow(None))
+    following = asyncio.create_task(terminal.stream.follow())
     await asyncio.sleep(0.3)
     assert [line for line in terminal.said if "kubectl describe pod s-worker-0" in line] == terminal.said[1:]
     await api.say({**DONE, "phase": "WorkerLost"})
@@ -160,8 +218,8 @@ async def test_following_goes_on_with_the_next_attempt(api: Api) -> None:
     await api.task(STARTED)
     await api.worker()
     api.answers = [Answer(b"one\n")]
-    terminal = Terminal(api)
-    following = asyncio.create_task(terminal.stream.follow(1))
+    terminal = Terminal(api, tail=1)
+    following = asyncio.create_task(terminal.stream.follow())
     await asyncio.sleep(0.05)
     await api.patch(TASKS, "t", {"spec": {"binding": None}}, namespace="default")
     await api.say(OVER)
@@ -178,14 +236,15 @@ async def test_following_goes_on_with_the_next_attempt(api: Api) -> None:
     assert terminal.out == b"two\n"
     assert terminal.said[-1] == "attempt 1 lost: SliceDeleted: its slice is deleted; attempt 2 on node m"
     path, first = api.asked[0]
-    assert "r-worker-0:10001" in path and path.endswith("/2")
+    assert (path, first["attempt"]) == (LOG, "2")
     assert "tail" not in first and "sinceBytes" not in first
 
 
 async def test_a_worker_that_went_is_no_end_while_the_task_goes_on(api: Api) -> None:
     await api.task(STARTED)
+    api.answers = [NotFoundError(404, "NotFound", 'pods "s-worker-0" not found')]
     terminal = Terminal(api)
-    following = asyncio.create_task(terminal.stream.follow(None))
+    following = asyncio.create_task(terminal.stream.follow())
     await asyncio.sleep(0.1)
     assert not following.done()
     assert len(terminal.said) == 1 and "its worker s-worker-0 is gone" in terminal.said[0]
@@ -203,7 +262,7 @@ async def test_deleted_between_two_attempts(api: Api) -> None:
     await api.task(STARTED)
     await api.worker()
     api.answers = [Answer(b"one\n")]
-    following = asyncio.create_task(Terminal(api).stream.follow(None))
+    following = asyncio.create_task(Terminal(api).stream.follow())
     await asyncio.sleep(0.05)
     await api.say(OVER)
     await asyncio.sleep(0.05)
@@ -215,7 +274,7 @@ async def test_deleted_meanwhile(api: Api) -> None:
     await api.task(STARTED)
     await api.worker()
     api.answers = [Answer()]
-    following = asyncio.create_task(Terminal(api).stream.follow(None))
+    following = asyncio.create_task(Terminal(api).stream.follow())
     await asyncio.sleep(0.05)
     await api.delete(TASKS, "t", "default")
     assert await following is None

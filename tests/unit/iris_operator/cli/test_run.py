@@ -65,7 +65,7 @@ def test_exit_codes(task: Task | None, code: int) -> None:
         (["run", "i", "-e", "A"], "is not NAME=VALUE"),
         (["run", "i", "--rm", "-d"], "exclude each other"),
         (["run", "i", "--nmae", "x"], "No such option"),
-        (["logs"], "Missing argument"),
+        (["logs"], "give the names of Tasks"),
         (["logs", "t", "--kubeconfig", "/nope"], "does not exist"),
     ],
 )
