@@ -13,6 +13,12 @@ app.kubernetes.io/name: iris-operator
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
+{{/* The same of the gateway's Pods. */}}
+{{- define "iris.gatewaySelector" -}}
+app.kubernetes.io/name: iris-gateway
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
 {{/* JSON list of the namespaces served, in order, each once. */}}
 {{- define "iris.namespaces" -}}
 {{ .Values.watchNamespaces | default (list .Release.Namespace) | uniq | toJson }}

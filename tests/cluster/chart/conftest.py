@@ -34,7 +34,8 @@ BINDING = {
     "boundAt": "2026-01-01T00:00:00Z",
 }
 
-_WORKLOAD = ("Deployment", "Service", "ConfigMap")
+# An APIService without a gateway behind it would only make every kubectl complain.
+_WORKLOAD = ("Deployment", "Service", "ConfigMap", "APIService")
 
 
 class Kubectl:

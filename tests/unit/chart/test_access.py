@@ -54,6 +54,8 @@ class TestOperator:
             assert _verbs(role, "iris.dev/slices") == _READ | {"patch", "create", "delete"}
             assert _verbs(role, "iris.dev/irisclusters") == _READ | {"patch", "create"}
             assert _verbs(role, "coordination.k8s.io/leases") == _READ
+            slices = _verbs(role, "discovery.k8s.io/endpointslices")
+            assert slices == {"list", "watch", "create", "patch", "delete"}
             assert not _verbs(role, "/secrets") | _verbs(role, "/serviceaccounts")
 
     def test_leads_by_its_own_lease_in_its_own_namespace(self, rendered: Rendered) -> None:
@@ -111,6 +113,38 @@ class TestAgent:
         assert [each["namespace"] for each in subjects] == ["ml", "research"]
 
 
+class TestGateway:
+    def test_changes_nothing(self, rendered: Rendered) -> None:
+        for namespace in ("ml", "research"):
+            role = rendered.one("Role", "iris-gateway", namespace)
+            verbs = {name: _verbs(role, name) for name in _resources(role)}
+            assert verbs == {"iris.dev/tasks": {"get"}, "iris.dev/slices": {"get"}, "/pods": {"list"}}
+        wide = rendered.one("ClusterRole", "iris-system-iris-gateway")
+        assert {name: _verbs(wide, name) for name in _resources(wide)} == {
+            "authorization.k8s.io/subjectaccessreviews": {"create"}
+        }
+
+    def test_reads_its_own_certificate_and_no_authority(self, rendered: Rendered) -> None:
+        (rule,) = rendered.one("Role", "iris-gateway-certificate", "iris-system")["rules"]
+        assert (rule["resources"], rule["resourceNames"], rule["verbs"]) == (["secrets"], ["iris-gateway-tls"], ["get"])
+
+    def test_can_be_left_out(self, chart: Chart) -> None:
+        found = chart.render({"gateway": {"create": False}})
+        assert not [each for each in found.objects if "gateway" in each["metadata"]["name"]]
+        assert not found.all("APIService")
+
+
+def test_an_editor_may_act_through_the_gateway(rendered: Rendered) -> None:
+    role = rendered.one("ClusterRole", "iris-edit")
+    found = {name: _verbs(role, name) for name in _resources(role) if name.startswith("stream.iris.dev/")}
+    assert found == {
+        "stream.iris.dev/tasks/exec": {"get", "create"},
+        "stream.iris.dev/tasks/portforward": {"get", "create"},
+        "stream.iris.dev/tasks/profile": {"create"},
+        "stream.iris.dev/slices/images": {"create", "delete"},
+    }
+
+
 @pytest.mark.parametrize(("name", "aggregate"), [("iris-view", "view"), ("iris-edit", "edit"), ("iris-admin", "admin")])
 def test_user_roles_are_part_of_kubernetes_own(rendered: Rendered, name: str, aggregate: str) -> None:
     labels = rendered.one("ClusterRole", name)["metadata"]["labels"]
@@ -120,12 +154,14 @@ def test_user_roles_are_part_of_kubernetes_own(rendered: Rendered, name: str, ag
 def test_a_viewer_reads_all_four_kinds_and_changes_none(rendered: Rendered) -> None:
     role = rendered.one("ClusterRole", "iris-view")
     kinds = ["iris.dev/irisclusters", "iris.dev/scalegroups", "iris.dev/slices", "iris.dev/tasks"]
+    streams = ("tasks/log", "tasks/stats", "slices/stats", "slices/images")
     wanted = {**dict.fromkeys(kinds, _READ), "iris.dev/scalegroups/scale": {"get"}}
+    wanted |= {f"stream.iris.dev/{name}": {"get"} for name in streams}
     assert {name: _verbs(role, name) for name in _resources(role)} == wanted
 
 
 def test_a_second_installation_leaves_shared_things_alone(chart: Chart) -> None:
-    values = {"crds": {"install": False}, "userRoles": {"create": False}}
+    values = {"crds": {"install": False}, "userRoles": {"create": False}, "gateway": {"create": False}}
     one, two = (chart.render(values, namespace) for namespace in ("a", "b"))
     wide = [
         {(each["kind"], each["metadata"]["name"]) for each in r.objects if "namespace" not in each["metadata"]}

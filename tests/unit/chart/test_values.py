@@ -37,7 +37,12 @@ def test_a_slip_is_refused_by_name(chart: Chart, values: dict[str, Any], named: 
 def test_the_schema_knows_every_value_and_no_other() -> None:
     schema = json.loads((CHART / "values.schema.json").read_text())
     values = yaml.safe_load((CHART / "values.yaml").read_text())
-    free = ("global", "cluster.spec.", "operator.resources.")  # Helm's own; the API's; Kubernetes' own
+    free = (
+        "global",
+        "cluster.spec.",
+        "operator.resources.",
+        "gateway.resources.",
+    )  # Helm's own; the API's; Kubernetes' own
     known = {path for path in _properties(schema) if not path.startswith(free)}
     assert known == {path for path in _paths(values) if not path.startswith(free)}
 

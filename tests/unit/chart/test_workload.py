@@ -67,6 +67,22 @@ def test_the_operator_has_no_privilege(chart: Chart) -> None:
     }
 
 
+def test_the_gateway_has_no_privilege_and_a_service_of_its_own(chart: Chart) -> None:
+    rendered = chart.render({"gateway": {"replicas": 2}})
+    deployment = rendered.one("Deployment", "iris-gateway")["spec"]
+    pod, operator = deployment["template"]["spec"], _pod(rendered)
+    assert deployment["replicas"] == 2
+    assert pod["securityContext"] == operator["securityContext"]
+    assert pod["containers"][0]["securityContext"] == operator["containers"][0]["securityContext"]
+    assert pod["containers"][0]["image"] == operator["containers"][0]["image"]
+    labels = deployment["template"]["metadata"]["labels"].items()
+    assert deployment["selector"]["matchLabels"].items() <= labels
+    assert rendered.one("Service", "iris-gateway")["spec"]["selector"].items() <= labels
+    assert not rendered.one("Service", "iris-controller-svc")["spec"]["selector"].items() <= labels
+    service = rendered.one("APIService", "v1alpha1.stream.iris.dev")["spec"]["service"]
+    assert service == {"name": "iris-gateway", "namespace": "iris-system", "port": 443}
+
+
 def test_service_probes_and_port_follow_one_value(chart: Chart) -> None:
     rendered = chart.render({"service": {"port": 12000, "name": "iris-api"}})
     (container,) = _pod(rendered)["containers"]
