@@ -180,8 +180,10 @@ class Actor:
             self._memories.update(task, final=action.status)
             if not self._sandboxes.of(uid) and task.spec.binding is not None:
                 await self._pulls.discard(uid, task.spec.binding.attempt)
+        elif task is not None and action.leaves:
+            self._memories.update(task, left=True)
         self._reporter.want(uid, action.status)
-        return False
+        return action.leaves
 
     async def _signal(self, uid: str, action: Signal) -> bool:
         task = self._store.get(uid)

@@ -29,6 +29,10 @@ from iris_operator.agent.memories import Memories
 from iris_operator.agent.metrics import Metrics
 from iris_operator.agent.node_files import resolver_mounts
 from iris_operator.agent.pre_stop import PreStops
+from iris_operator.agent.probes.ask import Asker
+from iris_operator.agent.probes.prober import Prober, Target
+from iris_operator.agent.probes.target import target_of
+from iris_operator.agent.probes.verdict import Health
 from iris_operator.agent.pulls import Pulls
 from iris_operator.agent.reporter import Reporter
 from iris_operator.agent.sandbox_spec import Place
@@ -37,6 +41,7 @@ from iris_operator.agent.server import LogState
 from iris_operator.agent.streams.log_times import LogTimes
 from iris_operator.agent.streams.source import StreamSource
 from iris_operator.agent.task_store import TaskStore
+from iris_operator.api.task import Task
 from iris_operator.ports.kube import SECRETS, TASKS, KubeApi
 from iris_operator.version import VERSION
 from iris_runtimes.errors import RuntimeFault
@@ -72,6 +77,8 @@ class Agent:
         self._reporter = Reporter(api, self._store, self.metrics, self._mark)
         self._inputs = Preparer(api, config.cache_dir, config.host_ip)
         self._pulls = Pulls(api, runtime, self._inputs, self._memories, self._mark, now)
+        self._asker = Asker(runtime)
+        self._prober = Prober(self._asker, self._probed, self._take_in, now)
         self._pre_stops = PreStops(runtime, self._memories, self._mark, now, config.host_ip)
         self._actor = Actor(
             config, api, runtime, self._store, self._sandboxes, self._reporter, self._memories, self._pulls,
@@ -92,7 +99,7 @@ class Agent:
     async def run(self, stop: asyncio.Event) -> None:
         """Until `stop`; then the Tasks too are stopped if the Pod goes, else they run on without us."""
         async with AsyncExitStack() as stack:
-            for closing in (self._reporter, self._pulls, self._pre_stops, self._loop):
+            for closing in (self._asker, self._reporter, self._pulls, self._pre_stops, self._loop):
                 stack.push_async_callback(closing.close)
             async with asyncio.TaskGroup() as group:
                 watching = [
@@ -100,6 +107,7 @@ class Agent:
                     group.create_task(self._sandboxes.run(), name="watch sandboxes"),
                     group.create_task(self._probe(), name="probe the runtime"),
                     group.create_task(self._look_at_all(), name="look at all"),
+                    group.create_task(self._prober.run(), name="probe Tasks"),
                     group.create_task(self._log_times.run(), name="note the logs' times"),
                 ]
                 registered = group.create_task(self._register(), name="heartbeat")
@@ -174,8 +182,20 @@ class Agent:
 
     def _mark(self, uid: str) -> None:
         self._loop.mark(uid)
+        self._prober.mark(uid)
         running = (one for one in self._sandboxes.of(uid) if one.state is SandboxState.RUNNING)
         self._log_times.look(uid, (Path(path) for one in running if (path := facts(one).log_path)))
+
+    def _probed(self, uid: str) -> Target | None:
+        if self._loop.worker.drain_deadline is not None:
+            return None
+        return target_of(self._store.get(uid), self._sandboxes.of(uid), self._memories.get(uid), self._config.pod_uid)
+
+    def _take_in(self, task: Task, health: Health) -> None:
+        """What the probes found."""
+        found = {"ill": health.ill} if health.ill is not None else {}
+        self._memories.update(task, verdict=health.verdict, **found)
+        self._loop.mark(task.metadata.uid)
 
     async def _register(self) -> None:
         """Learn our place, then what is desired and observed, begin, and only then say that we are here."""

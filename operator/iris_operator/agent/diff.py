@@ -14,6 +14,7 @@ from iris_operator.agent import status as say
 from iris_operator.agent.causes import StopCause, asked_to_stop, next_limit, stage_start, stop_signal
 from iris_operator.agent.labels import belongs, facts
 from iris_operator.agent.memory import BLANK, Memory
+from iris_operator.agent.probes import told
 from iris_operator.agent.stages import has_setup
 from iris_operator.api.life import Cause
 from iris_operator.api.names import FINALIZER_TASK
@@ -54,10 +55,11 @@ class Start:
 
 @dataclass(frozen=True)
 class Report:
-    """Write this status. `verify`: first make sure that there really is no sandbox of that id."""
+    """Write this status. `verify`: first make sure that there really is no sandbox of that id. `leaves`: go on at once."""
 
     status: TaskStatus
     verify: str = ""
+    leaves: bool = False
 
 
 @dataclass(frozen=True)
@@ -248,14 +250,18 @@ class _Case:
         if has_setup(self.task) and self.memory.stage is None:
             return Decision(Look(self.task))
         started = self._started(sandbox)
-        if self.why_stop(started, self.now) is not None:
-            return self._stop(sandbox, started)
+        cause = self.why_stop(started, self.now)
+        if cause is not None:
+            # First of all its Service is to send it nothing more; nobody waits for that, though.
+            leaving = None if self.memory.left else told.leave(self.task, self.status, cause, self.now)
+            return Decision(Report(leaving, leaves=True)) if leaving else self._stop(sandbox, started)
         return self._until_limit(self._goes_on(sandbox, started), started)
 
     def _goes_on(self, sandbox: Sandbox, started: datetime | None) -> Decision:
         if started is not None:
-            wanted = say.running(self.task, sandbox, started)
-            return Decision(Report(wanted)) if self.status.phase is not wanted.phase else _WAIT
+            wanted = told.tell(self.task, say.running(self.task, sandbox, started), self.memory.verdict, self.now)
+            said = self.status.phase is wanted.phase and told.says_the_same(self.status, wanted)
+            return _WAIT if said else Decision(Report(wanted))
         stage = self.memory.stage
         assert stage is not None
         tell_at = stage.at + timedelta(seconds=_TELL_AFTER_SECONDS)

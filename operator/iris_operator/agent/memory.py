@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from iris_operator.agent.inputs.model import NO_INPUTS, Inputs
+from iris_operator.agent.probes.told import NO_VERDICT, Verdict
 from iris_operator.agent.stages import Stage
 from iris_operator.api.task import TaskStatus
 
@@ -87,6 +88,8 @@ class Memory:
     term_sent: datetime | None = None
     kill_sent: datetime | None = None
     ill: Illness | None = None
+    verdict: Verdict = NO_VERDICT
+    left: bool = False  # that it is ready no more, for it stops, was told
     hook: Hook | None = None
     stage: Stage | None = None  # None: not read yet, or there is no set-up
 

@@ -10,6 +10,7 @@ from typing import Any
 from iris_operator.agent.causes import StopCause
 from iris_operator.agent.labels import SandboxFacts, facts
 from iris_operator.agent.memory import Pulling, StartFailure, Trouble
+from iris_operator.agent.probes.told import not_ready
 from iris_operator.agent.stages import FAILED as SETUP_FAILED
 from iris_operator.agent.stages import MISSING, Stage, words_of
 from iris_operator.api.base import Condition
@@ -224,7 +225,7 @@ def _oom_words(task: Task, ended: Exit) -> str:
 
 def _end(task: Task, phase: TaskPhase, reason: str, message: str, more: dict[str, Any], now: datetime) -> TaskStatus:
     kind = COMPLETE if phase is TaskPhase.SUCCEEDED else FAILED
-    conditions = _conditions(task, now, RUNNING, "False", reason, message)
+    conditions = not_ready(task, _conditions(task, now, RUNNING, "False", reason, message), reason, message, now)
     conditions = set_condition(
         conditions, kind, "True", reason, message[:_MAX_MESSAGE], generation=task.metadata.generation, now=now
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Protocol
 
 from iris_operator.api.base import Condition
 from iris_operator.api.task import Task, TaskPhase, TaskStatus
@@ -13,6 +14,20 @@ from iris_operator.plan.task_retry import of_attempt
 
 STARTED, READY = "Started", "Ready"
 _MAX_MESSAGE = 1024
+
+
+class Why(Protocol):
+    """Why it is stopped."""
+
+    @property
+    def reason(self) -> str:
+        """One CamelCase word."""
+        ...
+
+    @property
+    def words(self) -> str:
+        """For people, after "because"."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -49,14 +64,24 @@ def with_verdict(task: Task, conditions: list[Condition], verdict: Verdict, now:
     return conditions
 
 
-def says_the_same(before: Iterable[Condition], after: Iterable[Condition]) -> bool:
+def tell(task: Task, status: TaskStatus, verdict: Verdict, now: datetime) -> TaskStatus:
+    """A running Task's status, with the conditions of its probes."""
+    if task.spec.startup_probe is None and task.spec.readiness_probe is None:
+        return status
+    return status.model_copy(update={"conditions": with_verdict(task, status.conditions, verdict, now)})
+
+
+def says_the_same(before: TaskStatus, after: TaskStatus) -> bool:
     """Whether nothing needs to be told: a transition or another reason does, other words of it don't."""
-    return _said(before) == _said(after)
+    return _said(before.conditions) == _said(after.conditions)
 
 
-def is_told_ready(status: TaskStatus) -> bool:
-    """Whether others may send it work."""
-    return is_true(status.conditions, READY)
+def leave(task: Task, status: TaskStatus, cause: Why, now: datetime) -> TaskStatus | None:
+    """The status of what is about to be stopped: not ready. None when that needn't be told."""
+    if not is_true(status.conditions, READY):
+        return None
+    conditions = not_ready(task, status.conditions, cause.reason, f"it is stopped because {cause.words}", now)
+    return status.model_copy(update={"conditions": conditions})
 
 
 def not_ready(task: Task, conditions: list[Condition], reason: str, message: str, now: datetime) -> list[Condition]:

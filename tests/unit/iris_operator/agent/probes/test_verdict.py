@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from iris_operator.agent.probes.agenda import Agenda, first_due, next_due
 from iris_operator.agent.probes.ask import last_line
-from iris_operator.agent.probes.told import NO_VERDICT, Verdict, not_ready, says_the_same, with_verdict
+from iris_operator.agent.probes.told import NO_VERDICT, Verdict, not_ready, says_the_same, tell, with_verdict
 from iris_operator.agent.probes.verdict import Answer, Health, Kind, after, asked, at_first
 from iris_operator.api.task import Task
 from tests.unit.iris_operator.agent.build import NOW, task
@@ -136,12 +136,12 @@ def test_what_was_told_holds_until_there_is_a_verdict() -> None:
 def test_other_words_alone_are_not_told() -> None:
     wanted = probes(readiness={})
     first, second, third = (
-        with_verdict(wanted, [], Verdict(ready=ready, words=words), NOW)
+        tell(wanted, wanted.status, Verdict(ready=ready, words=words), NOW)
         for ready, words in ((False, "a"), (False, "b"), (True, ""))
     )
     assert says_the_same(first, second)
     assert not says_the_same(first, third)
-    assert not says_the_same([], first)
+    assert not says_the_same(wanted.status, first)
 
 
 def test_what_stops_is_not_ready() -> None:
