@@ -101,20 +101,26 @@ async def test_exec_with_a_screen(gateway: Gateway) -> None:
     assert await running == 0
 
 
-@pytest.mark.parametrize(
-    ("command", "code", "words"),
-    [(["/nonexistent"], 127, "/nonexistent is not in the image"), (["sleep", "9"], 1, "connection .* broke off")],
-)
-async def test_exec_errors(gateway: Gateway, command: list[str], code: int, words: str) -> None:
+async def test_exec_of_a_command_that_is_not_there(gateway: Gateway) -> None:
     await run_task(gateway)
-    running = asyncio.create_task(execute(gateway.cli, "t", Request(command), Heard().take))
-    if command[0] == "sleep":
-        while not gateway.node.runtime.sessions:
-            await asyncio.sleep(0.005)
+    with pytest.raises(ExecError, match="/nonexistent is not in the image") as caught:
+        await execute(gateway.cli, "t", Request(["/nonexistent"]), Heard().take)
+    assert caught.value.exit_code == 127
+
+
+async def test_exec_whose_connection_breaks_off(gateway: Gateway) -> None:
+    await run_task(gateway)
+
+    async def break_off(channel: Channel, data: bytes) -> None:
         await gateway.node.session.connector.close()  # type: ignore[union-attr]
-    with pytest.raises(ExecError, match=words) as caught:
-        await running
-    assert caught.value.exit_code == code
+
+    with pytest.raises(ExecError, match="connection .* broke off"):
+        await execute(gateway.cli, "t", Request(["cat"], endless()), break_off)
+
+
+async def endless() -> AsyncIterator[bytes]:
+    yield b"x"
+    await asyncio.Event().wait()
 
 
 async def test_exec_of_a_task_that_is_not_there_or_does_not_run(gateway: Gateway) -> None:
