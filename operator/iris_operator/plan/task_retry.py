@@ -39,6 +39,8 @@ MOVES: Mapping[str, Cause | None] = MappingProxyType(
     {"SliceDrained": None, "SliceDeleted": None, "SliceFailed": None, "Preempted": Cause.PREEMPTION}
 )
 WORKER_LOST = "WorkerLost"
+READY = "Ready"
+"""Condition of a Task with a readiness probe; nothing that has ended is ready."""
 SPOT_RECLAIMED = "SpotReclaimed"
 BACK_OFF = "BackOff"
 
@@ -88,8 +90,9 @@ def attempt_over(task: Task, end: AttemptEnd) -> TaskStatus:
     message = message[:_MAX_MESSAGE]
     why = BACK_OFF if wait else end.reason
     conditions = _condition(task, before.conditions, "Scheduled", "False", why, message, end.at)
-    if find_condition(conditions, "Running") is not None:
-        conditions = _condition(task, conditions, "Running", "False", end.reason, message, end.at)
+    for kind in ("Running", READY):
+        if find_condition(conditions, kind) is not None:
+            conditions = _condition(task, conditions, kind, "False", end.reason, message, end.at)
     return TaskStatus(
         observed_generation=task.metadata.generation,
         phase=TaskPhase.PENDING,
@@ -132,6 +135,8 @@ def _used_up(task: Task, end: AttemptEnd, cause: Cause) -> TaskStatus:
     tries = f"{field} is 0" if not limit else f"retried {count(limit, 'time')} before, and no more"
     message = f"{end.words} ({tries})"[:_MAX_MESSAGE]
     conditions = _condition(task, task.status.conditions, "Running", "False", end.reason, message, end.at)
+    if find_condition(conditions, READY) is not None:
+        conditions = _condition(task, conditions, READY, "False", end.reason, message, end.at)
     conditions = _condition(task, conditions, "Failed", "True", end.reason, message, end.at)
     assert task.spec.binding is not None
     return of_attempt(task.status, attempt).model_copy(

@@ -10,9 +10,9 @@ from typing import Protocol
 from iris_operator.api.base import Condition
 from iris_operator.api.task import Task, TaskPhase, TaskStatus
 from iris_operator.plan.conditions import ConditionStatus, find_condition, is_true, set_condition
-from iris_operator.plan.task_retry import of_attempt
+from iris_operator.plan.task_retry import READY, of_attempt
 
-STARTED, READY = "Started", "Ready"
+STARTED = "Started"
 _MAX_MESSAGE = 1024
 
 

@@ -76,6 +76,16 @@ async def test_after_a_failed_probe_the_user_may_have_it_run_again(node: Node) -
     assert "startup failed: `sh -c 'exit 4'` exit code 4" in status["attempts"][0]["message"]
 
 
+async def test_what_runs_elsewhere_is_not_ready_meanwhile(node: Node) -> None:
+    async with node.agent():
+        await node.bind(command=("sleep", "100"), readinessProbe=asks("true"))
+        await condition(node, "Ready", "True")
+        await node.stop("SliceDrained")
+        status = await node.over(1)
+    told = {one["type"]: (one["status"], one["reason"]) for one in status["conditions"]}
+    assert told["Ready"] == told["Running"] == ("False", "SliceDrained")
+
+
 async def test_started_is_told_once_the_startup_probe_succeeds(node: Node) -> None:
     node.runtime.missing_commands.add("check")
     async with node.agent():
