@@ -11,7 +11,7 @@ from typing import Any, Generic, Self, TypeVar
 
 from iris_operator.api.base import Resource
 from iris_operator.api.cluster import IrisCluster
-from iris_operator.api.core import Lease, Node, Pod
+from iris_operator.api.core import EndpointSlice, Lease, Node, Pod
 from iris_operator.api.names import (
     ANNOTATION_AGENT_PROBLEM,
     ANNOTATION_AGENT_VERSION,
@@ -237,6 +237,14 @@ def lease(slice_name: str = "s", rank: int = 0, ago: float = 2, problem: str = "
     spec = {"holderIdentity": f"uid-{name}", "renewTime": at(ago)}
     body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
     return Builder(Lease, body)
+
+
+def endpoint_slice(task_name: str = "t") -> Builder[EndpointSlice]:
+    """The EndpointSlice of `task(task_name)`, empty."""
+    owner = {"apiVersion": "iris.dev/v1alpha1", "kind": "Task", "name": task_name, "uid": f"uid-{task_name}"}
+    metadata = {**_metadata(f"{task_name}-uid"), "ownerReferences": [owner]}
+    body = {"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "metadata": metadata, "addressType": "IPv4"}
+    return Builder(EndpointSlice, body)
 
 
 def _resources(values: dict[str, Any]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Kubernetes' own kinds as far as Iris reads them: Node, Pod, Lease, CertificateSigningRequest."""
+"""Kubernetes' own kinds as far as Iris reads them: Node, Pod, Lease, EndpointSlice, CertificateSigningRequest."""
 
 from __future__ import annotations
 
@@ -140,6 +140,41 @@ class Lease(Resource):
     PLURAL: ClassVar[str] = "leases"
 
     spec: LeaseSpec = LeaseSpec()
+
+
+class EndpointPort(Model):
+    """discoveryv1.EndpointPort."""
+
+    name: str = ""
+    port: int = 0
+    protocol: str = "TCP"
+
+
+class EndpointConditions(Model):
+    """discoveryv1.EndpointConditions. `serving`: as ready, also while it is being ended."""
+
+    ready: bool = False
+    serving: bool = False
+    terminating: bool = False
+
+
+class Endpoint(Model):
+    """discoveryv1.Endpoint."""
+
+    addresses: list[str] = Field(default_factory=list)
+    conditions: EndpointConditions = EndpointConditions()
+    node_name: str = ""
+
+
+class EndpointSlice(Resource):
+    """Addresses that a Service leads to."""
+
+    KIND: ClassVar[str] = "EndpointSlice"
+    PLURAL: ClassVar[str] = "endpointslices"
+
+    address_type: str = "IPv4"
+    endpoints: list[Endpoint] = Field(default_factory=list)
+    ports: list[EndpointPort] = Field(default_factory=list)
 
 
 class RequestSpec(Model):

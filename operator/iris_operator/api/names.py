@@ -36,6 +36,10 @@ FINALIZER_TASK = "iris.dev/task"
 FINALIZER_CLUSTER = "iris.dev/cluster"
 FINALIZER_WORKER = "iris.dev/worker"  # on worker Pods: see plan/worker_fence
 
+LABEL_SERVICE = "kubernetes.io/service-name"  # Kubernetes': the Service that an EndpointSlice belongs to
+LABEL_ENDPOINTS_BY = "endpointslice.kubernetes.io/managed-by"  # Kubernetes': who keeps an EndpointSlice
+ENDPOINTS_MANAGER = "iris.dev"
+
 FIELD_MANAGER = "iris-operator"
 AGENT_FIELD_MANAGER = "iris-agent"
 
@@ -72,6 +76,11 @@ def slice_id(namespace: str, name: str) -> str:
 def worker_pod_name(slice_name: str, rank: int) -> str:
     """Name of the worker Pod (and of its agent's Lease) of one rank, counted from 0."""
     return bounded_name(f"{slice_name}-worker-{rank}")
+
+
+def endpoint_name(task_name: str, task_uid: str) -> str:
+    """Name of the EndpointSlice of one Task: another Task of that name made later has another."""
+    return f"{bounded_name(task_name, _MAX_NAME - 9)}-{task_uid[:8]}"
 
 
 def container_id(task_uid: str, attempt: int) -> str:

@@ -215,7 +215,7 @@ class TaskSpec(Model):
         Field(
             max_length=63,
             pattern=r"^([a-z]([-a-z0-9]*[a-z0-9])?)?$",
-            description="Service without a selector, in the same namespace, whose endpoints this Task's ports join while it is ready.",
+            description="Service without a selector, in the same namespace, whose endpoints this Task's ports join, by name, while it is ready.",
         ),
     ] = ""
     startup_probe: Annotated[

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from iris_operator.api.base import Resource
 from iris_operator.api.cluster import IrisCluster
-from iris_operator.api.core import CertificateSigningRequest, Lease, Node, Pod
+from iris_operator.api.core import CertificateSigningRequest, EndpointSlice, Lease, Node, Pod
 from iris_operator.api.names import LABEL_SLICE, LABEL_SLICE_ID, slice_id
 from iris_operator.api.nodepool import NodePool
 from iris_operator.api.scalegroup import ScaleGroup
@@ -21,6 +21,7 @@ from iris_operator.plan.placement import PlacementView
 from iris_operator.plan.settings import NoCluster, cluster_for
 from iris_operator.plan.snapshot import SliceView
 from iris_operator.ports.kube import (
+    ENDPOINT_SLICES,
     IRIS_CLUSTERS,
     LEASES,
     NODEPOOLS,
@@ -47,6 +48,7 @@ MODELS: dict[Kind, type[Resource]] = {
     NODES: Node,
     PODS: Pod,
     LEASES: Lease,
+    ENDPOINT_SLICES: EndpointSlice,
     REQUESTS: CertificateSigningRequest,
 }
 
@@ -63,6 +65,7 @@ class Cache:
         self.nodes: dict[str, Node] = {}
         self.pods: dict[str, Pod] = {}
         self.leases: dict[str, Lease] = {}
+        self.endpoint_slices: dict[str, EndpointSlice] = {}
         self.requests: dict[str, CertificateSigningRequest] = {}
         # Indices that keep a pass from walking all Tasks ever run.
         self._open_tasks: defaultdict[str, dict[str, Task]] = defaultdict(dict)
@@ -71,6 +74,7 @@ class Cache:
         self._slice_of: dict[str, str] = {}  # slice id -> key
         self._nodes_of: defaultdict[str, set[str]] = defaultdict(set)
         self._workers_of: defaultdict[str, set[str]] = defaultdict(set)
+        self._endpoints_of: defaultdict[str, dict[str, EndpointSlice]] = defaultdict(dict)  # by the Task that owns them
         # The answer to our own write may come after the watch told of the object's end: it must not bring it back.
         self._gone: OrderedDict[str, None] = OrderedDict()
 
@@ -85,6 +89,7 @@ class Cache:
             NODES: self.nodes,
             PODS: self.pods,
             LEASES: self.leases,
+            ENDPOINT_SLICES: self.endpoint_slices,
             REQUESTS: self.requests,
         }
         return stores[kind]  # type: ignore[return-value]
@@ -168,6 +173,10 @@ class Cache:
         """Tasks bound to a slice that have not ended."""
         return self._tasks_of[f"{namespace}/{slice_name}"].values()
 
+    def endpoints_of(self, task_key: str) -> list[EndpointSlice]:
+        """EndpointSlices that a Task of that key owns, or owned."""
+        return list(self._endpoints_of[task_key].values()) if task_key in self._endpoints_of else []
+
     def cluster_of(self, namespace: str, name: str) -> IrisCluster | NoCluster:
         """The IrisCluster whose settings apply."""
         return cluster_for(namespace, name, self.clusters.values())
@@ -191,6 +200,8 @@ class Cache:
             self._nodes_of[found.metadata.labels[LABEL_SLICE_ID]].add(found.key)
         elif isinstance(found, Pod) and LABEL_SLICE in found.metadata.labels:
             self._workers_of[f"{found.metadata.namespace}/{found.metadata.labels[LABEL_SLICE]}"].add(found.key)
+        elif isinstance(found, EndpointSlice):
+            self._endpoints_of[owner_task(found)][found.key] = found
 
     def _index_binding(self, task: Task, ended: bool) -> None:
         binding = task.spec.binding
@@ -213,3 +224,14 @@ class Cache:
         elif isinstance(found, Pod):
             owner = f"{found.metadata.namespace}/{found.metadata.labels.get(LABEL_SLICE, '')}"
             self._workers_of[owner].discard(found.key)
+        elif isinstance(found, EndpointSlice):
+            left = self._endpoints_of[owner_task(found)]
+            left.pop(found.key, None)
+            if not left:
+                del self._endpoints_of[owner_task(found)]
+
+
+def owner_task(found: EndpointSlice) -> str:
+    """Key of the Task that owns it; empty when none does."""
+    names = [one.name for one in found.metadata.owner_references if one.kind == Task.KIND]
+    return f"{found.metadata.namespace}/{names[0]}" if names else ""

@@ -7,9 +7,11 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable
 
-from iris_operator.controller.cache import MODELS
+from iris_operator.api.names import ENDPOINTS_MANAGER, LABEL_ENDPOINTS_BY
+from iris_operator.controller.cache import MODELS, owner_task
 from iris_operator.controller.handlers.authority import AuthorityReconciler
 from iris_operator.controller.handlers.clusters import ClusterReconciler
+from iris_operator.controller.handlers.endpoints import EndpointReconciler
 from iris_operator.controller.handlers.orphans import OrphanReconciler
 from iris_operator.controller.handlers.placement import PlacementReconciler
 from iris_operator.controller.handlers.requests import RequestReconciler
@@ -17,10 +19,10 @@ from iris_operator.controller.handlers.slices import SliceReconciler
 from iris_operator.controller.handlers.tasks import TaskReconciler
 from iris_operator.controller.handlers.workers import WorkerReconciler
 from iris_operator.controller.memo import Controller
-from iris_operator.controller.routing import AUTHORITY, CLUSTER, ORPHANS, PLACE, REQUEST, SLICE, TASK, WORKER
+from iris_operator.controller.routing import AUTHORITY, CLUSTER, ENDPOINT, ORPHANS, PLACE, REQUEST, SLICE, TASK, WORKER
 from iris_operator.controller.workqueue import Key
 from iris_operator.ports.errors import ApiError, ConflictError, NotFoundError
-from iris_operator.ports.kube import LEASES, NODES, PODS, REQUESTS, Kind
+from iris_operator.ports.kube import ENDPOINT_SLICES, LEASES, NODES, PODS, REQUESTS, Kind
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +34,10 @@ _FIRST_RESYNC_SECONDS = 15.0
 Reconcile = Callable[[Key], Awaitable[None]]
 
 # What is watched by label only, to keep strangers' objects out of memory.
-SELECTED: dict[Kind, str] = dict.fromkeys((PODS, NODES, LEASES, REQUESTS), "iris-managed=true")
+SELECTED: dict[Kind, str] = {
+    **dict.fromkeys((PODS, NODES, LEASES, REQUESTS), "iris-managed=true"),
+    ENDPOINT_SLICES: f"{LABEL_ENDPOINTS_BY}={ENDPOINTS_MANAGER}",
+}
 
 
 class Engine:
@@ -48,6 +53,7 @@ class Engine:
             CLUSTER: ClusterReconciler(controller).reconcile,
             PLACE: PlacementReconciler(controller).reconcile,
             ORPHANS: OrphanReconciler(controller).reconcile,
+            ENDPOINT: EndpointReconciler(controller).reconcile,
             REQUEST: RequestReconciler(controller).reconcile,
             AUTHORITY: AuthorityReconciler(controller).reconcile,
         }
@@ -104,6 +110,8 @@ class Engine:
             keys += [Key(kind, namespace) for kind in (PLACE, CLUSTER)]
             open_tasks = cache.placement_view(namespace).tasks
             keys += [Key(TASK, task.key) for task in open_tasks if task.spec.binding is not None or task.deleting]
+            keys += [Key(ENDPOINT, task.key) for task in open_tasks if task.spec.service_name]
+        keys += [Key(ENDPOINT, owner_task(found)) for found in cache.endpoint_slices.values() if owner_task(found)]
         for key in keys:
             queue.add(key)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from iris_operator.api.base import Resource
-from iris_operator.api.core import CertificateSigningRequest, Lease, Node, Pod
+from iris_operator.api.core import CertificateSigningRequest, EndpointSlice, Lease, Node, Pod
 from iris_operator.api.names import (
     ANNOTATION_AGENT_PROBLEM,
     ANNOTATION_DISK_PRESSURE,
@@ -19,14 +19,14 @@ from iris_operator.api.names import (
 from iris_operator.api.nodepool import NodePool
 from iris_operator.api.slice import Slice
 from iris_operator.api.task import Task
-from iris_operator.controller.cache import Cache
+from iris_operator.controller.cache import Cache, owner_task
 from iris_operator.controller.workqueue import Key
 from iris_operator.plan.node_pool_state import is_ours
 from iris_operator.ports.kube import IRIS_CLUSTERS, SCALE_GROUPS, Kind
 
 # PLACE is a namespace's one pass over Tasks and groups: so nothing is bound in the middle of a scale-down.
 SLICE, TASK, CLUSTER, PLACE = "slice", "task", "cluster", "place"
-WORKER, ORPHANS = "worker", "orphans"
+WORKER, ORPHANS, ENDPOINT = "worker", "orphans", "endpoint"
 # AUTHORITY is the one pass over the authority, the gateway's certificate and its APIService.
 REQUEST, AUTHORITY = "request", "authority"
 
@@ -61,6 +61,9 @@ def _route_others(kind: Kind, found: Resource, before: Resource | None, cache: C
         owner = found.metadata.labels.get(LABEL_SLICE)
         if owner and _lease_changed(found, before):
             yield Key(SLICE, f"{namespace}/{owner}"), 0
+    elif isinstance(found, EndpointSlice):
+        if owner_task(found):
+            yield Key(ENDPOINT, owner_task(found)), 0
     elif isinstance(found, CertificateSigningRequest):
         if found.key in cache.requests and not found.status.certificate:
             yield Key(REQUEST, found.key), 0
@@ -90,6 +93,8 @@ def _group_changed(found: Resource, before: Resource | None, cache: Cache) -> bo
 def _route_task(task: Task, before: Resource | None) -> Iterator[Routed]:
     namespace = task.metadata.namespace
     yield Key(CLUSTER, namespace), _CLUSTER_COUNTS_SECONDS
+    if task.spec.service_name:
+        yield Key(ENDPOINT, task.key), 0
     ended = task.ended
     if task.spec.binding is None:
         if isinstance(before, Task) and before.spec.binding is not None:  # it has left that slice

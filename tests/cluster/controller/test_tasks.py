@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from iris_devcluster.coreweave.testing import eventually
+from iris_operator.api.life import Cause
+from iris_operator.api.task import Task
+from iris_operator.plan.task_retry import AttemptEnd, attempt_over
 from iris_operator.ports.kube import PODS, SLICES, TASKS
 from tests.cluster.controller.operators import Operator
 from tests.cluster.controller.world import Body, World
@@ -47,8 +51,8 @@ async def test_bound_with_our_finalizer_in_one_write(ready: World) -> None:
 
 async def test_an_agent_that_is_slow_to_speak(ready: World) -> None:
     await ready.make(TASKS, "t", _task(cpu=1))
-    found = await ready.phase(TASKS, "t", "Pending")
-    assert found["status"]["reason"] == "Assigned"
+    found = await ready.phase(TASKS, "t", "Assigned")
+    assert (found["status"]["reason"], found["status"]["attempt"]) == ("Assigned", 1)
     await ready.agent_says("t", "Running")
     await ready.agent_says("t", "Succeeded", exitCode=0)
     assert (await ready.find(TASKS, "t"))["status"]["phase"] == "Succeeded"
@@ -84,6 +88,48 @@ async def test_why_it_waits(ready: World, limits: Body, reason: str, words: str)
     assert words in found["status"]["message"]
     (condition,) = found["status"]["conditions"]
     assert (condition["type"], condition["status"]) == ("Scheduled", "False")
+
+
+async def test_denied_at_once_and_for_good(ready: World) -> None:
+    await ready.make(TASKS, "t", {**_task(cpu=1), "securityContext": {"privileged": True}})
+    status = (await ready.phase(TASKS, "t", "Failed"))["status"]
+    assert status["reason"] == "PolicyDenied"
+    assert status["message"] == "securityContext.privileged: IrisCluster default spec.policy.allowPrivileged is false"
+    found = await ready.find(TASKS, "t")
+    assert "binding" not in found["spec"]
+
+    async def told() -> bool:
+        return "PolicyDenied" in await ready.event_reasons("t")
+
+    await eventually(told)
+
+
+async def test_waits_no_longer_than_it_says(ready: World) -> None:
+    await ready.make(TASKS, "t", {**_task(gpu=9), "timeouts": {"schedulingSeconds": 3}})
+    status = (await ready.phase(TASKS, "t", "Failed"))["status"]
+    assert status["reason"] == "SchedulingTimeout"
+    assert "not placed within 3s" in status["message"] and "TooLarge" in status["message"]
+
+
+async def test_rests_after_a_user_failure(ready: World) -> None:
+    """The agent's word is that of attempt_over; the operator unbinds, waits, and binds the second attempt."""
+    policy = {"user": 1, "backoffSeconds": 3}
+    await ready.make(TASKS, "t", {**_task(cpu=1), "retryPolicy": policy})
+    task = Task.parse(await ready.bound("t"))
+    end = AttemptEnd("Error", "exit code 3", datetime.now(UTC), Cause.USER, exit_code=3)
+    over = attempt_over(task, end)
+    assert over.retry_after is not None
+    body = {"status": over.wire()}
+    await ready.api.patch(TASKS, "t", body, namespace=ready.namespace, subresource="status")
+
+    async def again() -> Task | None:
+        found = Task.parse(await ready.find(TASKS, "t"))
+        return found if found.spec.binding is not None and found.spec.binding.attempt == 2 else None
+
+    found = await eventually(again)
+    assert found is not None and found.spec.binding is not None
+    assert found.spec.binding.bound_at >= over.retry_after
+    assert (found.status.retries.user, found.status.attempts[0].exit_code) == (1, 3)
 
 
 async def test_waits_for_room_and_gets_it(ready: World) -> None:

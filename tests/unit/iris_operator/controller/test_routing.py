@@ -7,10 +7,21 @@ from typing import Any
 import pytest
 
 from iris_operator.controller.cache import Cache
-from iris_operator.controller.routing import CLUSTER, ORPHANS, PLACE, SLICE, TASK, WORKER, route
+from iris_operator.controller.routing import CLUSTER, ENDPOINT, ORPHANS, PLACE, SLICE, TASK, WORKER, route
 from iris_operator.controller.workqueue import Key
-from iris_operator.ports.kube import IRIS_CLUSTERS, LEASES, NODEPOOLS, NODES, PODS, SCALE_GROUPS, SLICES, TASKS, Kind
-from tests.builders import Builder, cluster, group, lease, node, node_pool, slice_, task, worker
+from iris_operator.ports.kube import (
+    ENDPOINT_SLICES,
+    IRIS_CLUSTERS,
+    LEASES,
+    NODEPOOLS,
+    NODES,
+    PODS,
+    SCALE_GROUPS,
+    SLICES,
+    TASKS,
+    Kind,
+)
+from tests.builders import Builder, cluster, endpoint_slice, group, lease, node, node_pool, slice_, task, worker
 
 _SLICE, _PLACE, _CLUSTER = Key(SLICE, "team/s"), Key(PLACE, "team"), Key(CLUSTER, "team")
 _A, _ORPHANS = Key(TASK, "team/a"), Key(ORPHANS, "")
@@ -27,6 +38,13 @@ CASES: dict[str, tuple[Kind, Built, Built | None, set[Key], set[Key]]] = {
     "a Task between two attempts": (TASKS, task("a"), task("a").bound(), {_SLICE, _PLACE}, {_CLUSTER}),
     "a Task that leaves between two attempts": (
         TASKS, task("a").bound().spec(binding=None).deleting(), None, {_A, _PLACE}, {_CLUSTER}
+    ),
+    "a Task of a Service": (
+        TASKS, task("a", serviceName="web").bound(), task("a"), {_A, Key(ENDPOINT, "team/a")}, {_CLUSTER, _SLICE}
+    ),
+    "an EndpointSlice of a Task": (ENDPOINT_SLICES, endpoint_slice("a"), None, {Key(ENDPOINT, "team/a")}, set()),
+    "an EndpointSlice of nobody": (
+        ENDPOINT_SLICES, endpoint_slice("a").meta(ownerReferences=[]), None, set(), set()
     ),
     "a slice": (SLICES, slice_(), None, {_SLICE, _PLACE}, {_CLUSTER}),
     "a group's slice": (SLICES, slice_(scaleGroupName="g"), None, {_SLICE, _PLACE}, {_CLUSTER}),

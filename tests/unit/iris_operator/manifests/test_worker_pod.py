@@ -163,7 +163,7 @@ HOST_PATHS = {
         ["/data", "/data2"],
         {"/var/lib/iris/host/data": "/data", "/var/lib/iris/host/data2": "/data2"},
     ),
-    "as written is as meant": (["/data/", "/x/../data"], {"/var/lib/iris/host/data": "/data"}),
+    "as written is as meant": (["/data/", "/./data"], {"/var/lib/iris/host/data": "/data"}),
     "all": (["/", "/data"], {"/var/lib/iris/host": "/"}),
 }
 

@@ -38,7 +38,7 @@ class Case:
     worker: dict[str, Any] = field(default_factory=dict)
 
 
-_PRIVILEGED = {"securityContext": {"privileged": True}}
+_PRIVILEGED: dict[str, Any] = {"securityContext": {"privileged": True}}
 _NO_PATHS = f"{_WHERE}.policy.allowedHostPaths has none"
 _PATHS = {"allowedHostPaths": ["/data/", "/mnt/fast"]}
 _TWO_PATHS = f"{_WHERE}.policy.allowedHostPaths has /data/, /mnt/fast"
