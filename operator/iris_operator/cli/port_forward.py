@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import aiohttp
 import click
 
+from iris_operator.adapters.websockets import keep_alive
 from iris_operator.api.streams import PORT_END, task_stream
 from iris_operator.api.task import Task
 from iris_operator.cli.objects import get_task
@@ -116,7 +117,7 @@ class Carrier:
 async def _both_ways(
     socket: aiohttp.ClientWebSocketResponse, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> None:
-    sending = asyncio.create_task(_send(socket, reader))
+    helpers = [asyncio.create_task(_send(socket, reader)), asyncio.create_task(keep_alive(socket))]
     try:
         async for message in socket:
             if message.type is aiohttp.WSMsgType.BINARY:
@@ -125,8 +126,9 @@ async def _both_ways(
             elif message.type is aiohttp.WSMsgType.TEXT and message.data == PORT_END and writer.can_write_eof():
                 writer.write_eof()
     finally:
-        sending.cancel()
-        await asyncio.gather(sending, return_exceptions=True)
+        for helper in helpers:
+            helper.cancel()
+        await asyncio.gather(*helpers, return_exceptions=True)
 
 
 async def _send(socket: aiohttp.ClientWebSocketResponse, reader: asyncio.StreamReader) -> None:

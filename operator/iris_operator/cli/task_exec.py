@@ -12,6 +12,7 @@ from typing import Any
 import aiohttp
 import click
 
+from iris_operator.adapters.websockets import keep_alive
 from iris_operator.api.streams import Channel, task_stream
 from iris_operator.cli.session import Session
 from iris_operator.ports.errors import ApiError, NotFoundError, error_for
@@ -71,7 +72,9 @@ async def execute(session: Session, task: str, request: Request, sink: Sink) -> 
     """Run it to its end; its exit code. ExecError, ApiError."""
     path = task_stream(session.namespace, task, "exec")
     async with session.api.websocket(path, request.params()) as socket:
-        helpers = [asyncio.create_task(_feed(socket, request.source))] if request.source is not None else []
+        helpers = [asyncio.create_task(keep_alive(socket))]
+        if request.source is not None:
+            helpers.append(asyncio.create_task(_feed(socket, request.source)))
         if request.screen is not None:
             helpers.append(asyncio.create_task(_resize(socket, request.screen)))
         try:

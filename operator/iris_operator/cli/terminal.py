@@ -79,5 +79,9 @@ async def keys(file: int) -> AsyncIterator[bytes]:
 async def to_standard_streams(channel: Channel, data: bytes) -> None:
     """Bytes as they are, at once. A reader that is gone is an OSError, as everywhere."""
     stream = sys.stdout.buffer if channel is Channel.STDOUT else sys.stderr.buffer
-    stream.write(data)
-    stream.flush()
+
+    def write() -> None:
+        stream.write(data)
+        stream.flush()
+
+    await asyncio.to_thread(write)  # a pager may take its time, and the connection must not look dead meanwhile

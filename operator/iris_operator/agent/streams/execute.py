@@ -9,12 +9,12 @@ from collections.abc import AsyncIterator
 
 from aiohttp import WSMessage, WSMsgType, web
 
+from iris_operator.adapters.websockets import keep_alive
 from iris_operator.agent.streams.source import TASK, StreamSource, flag, number, refusal, running_sandbox
 from iris_operator.api.streams import Channel
 from iris_runtimes.errors import RuntimeFault
 from iris_runtimes.execution import ExecRequest, ExecSession, Stream
 
-_PING_SECONDS = 15.0
 _LOOK_SECONDS = 1.0
 
 
@@ -70,7 +70,7 @@ async def _converse(request: web.Request, socket: web.WebSocketResponse, session
     """Until the command has ended, or the person has gone: then it is ended."""
     listening = asyncio.create_task(_listen(request, socket, session))
     telling = asyncio.create_task(_tell(socket, session))
-    pinging = asyncio.create_task(_ping(socket))
+    pinging = asyncio.create_task(keep_alive(socket))
     try:
         await asyncio.wait({listening, telling}, return_when=asyncio.FIRST_COMPLETED)
         if telling.done():
@@ -132,14 +132,6 @@ async def _resize(session: ExecSession, data: bytes) -> None:
     with contextlib.suppress(ValueError, KeyError, TypeError, RuntimeFault):
         size = json.loads(data)
         await session.resize(max(1, int(size["columns"])), max(1, int(size["rows"])))
-
-
-async def _ping(socket: web.WebSocketResponse) -> None:
-    """Keeps what stands between us from ending a quiet connection, and shows when the other end is gone."""
-    with contextlib.suppress(ConnectionResetError):
-        while True:
-            await asyncio.sleep(_PING_SECONDS)
-            await socket.ping()
 
 
 async def _end(socket: web.WebSocketResponse, how: dict[str, object]) -> None:

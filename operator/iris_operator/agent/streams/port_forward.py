@@ -10,6 +10,7 @@ import asyncio
 
 from aiohttp import WSMsgType, web
 
+from iris_operator.adapters.websockets import keep_alive
 from iris_operator.agent.streams.execute import open_socket
 from iris_operator.agent.streams.source import TASK, StreamSource, number, refusal, running_sandbox
 from iris_operator.api.streams import PORT_END
@@ -54,6 +55,7 @@ async def _connect(hosts: tuple[str, ...], port: int) -> tuple[asyncio.StreamRea
 async def _carry(socket: web.WebSocketResponse, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Until both sides have ended, or one is gone."""
     both = {asyncio.create_task(_outward(socket, reader)), asyncio.create_task(_inward(socket, writer))}
+    pinging = asyncio.create_task(keep_alive(socket))
     try:
         waiting = set(both)
         while waiting:
@@ -64,9 +66,9 @@ async def _carry(socket: web.WebSocketResponse, reader: asyncio.StreamReader, wr
     except OSError:
         pass  # one of them is gone, and so is the connection
     finally:
-        for task in both:
+        for task in (*both, pinging):
             task.cancel()
-        await asyncio.gather(*both, return_exceptions=True)
+        await asyncio.gather(*both, pinging, return_exceptions=True)
 
 
 async def _outward(socket: web.WebSocketResponse, reader: asyncio.StreamReader) -> bool:

@@ -114,7 +114,7 @@ async def test_exec_whose_connection_breaks_off(gateway: Gateway) -> None:
     async def break_off(channel: Channel, data: bytes) -> None:
         await gateway.node.session.connector.close()  # type: ignore[union-attr]
 
-    with pytest.raises(ExecError, match="connection .* broke off"):
+    with pytest.raises(ExecError, match=r"connection .* broke off"):
         await execute(gateway.cli, "t", Request(["cat"], endless()), break_off)
 
 
