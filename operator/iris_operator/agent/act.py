@@ -30,6 +30,7 @@ from iris_operator.agent.labels import TASK_NAME, facts
 from iris_operator.agent.log_files import drop_logs, name_logs, name_of_logs
 from iris_operator.agent.memories import Memories
 from iris_operator.agent.metrics import Metrics
+from iris_operator.agent.node_keeper import NodeKeeper, TooManyTasks
 from iris_operator.agent.ports import HostPorts, PortTaken, allot, host_ports
 from iris_operator.agent.pre_stop import PreStops
 from iris_operator.agent.pulls import Pulls
@@ -50,6 +51,8 @@ log = logging.getLogger(__name__)
 
 _STARTS_SIDE_BY_SIDE = 8
 _REMOVALS_SIDE_BY_SIDE = 8
+# A Task that is deleted waits so long for its log to be archived.
+_ARCHIVE_SECONDS = 20.0
 
 
 class Actor:
@@ -66,6 +69,7 @@ class Actor:
         memories: Memories,
         pulls: Pulls,
         pre_stops: PreStops,
+        node: NodeKeeper,
         metrics: Metrics,
         now: Callable[[], datetime],
     ) -> None:
@@ -74,7 +78,7 @@ class Actor:
         self._config, self._api, self._runtime = config, api, runtime
         self._store, self._sandboxes, self._reporter = store, sandboxes, reporter
         self._memories, self._pulls, self._metrics, self._now = memories, pulls, metrics, now
-        self._pre_stops = pre_stops
+        self._pre_stops, self._node = pre_stops, node
         self._start_slots = asyncio.Semaphore(_STARTS_SIDE_BY_SIDE)
         self._removal_slots = asyncio.Semaphore(_REMOVALS_SIDE_BY_SIDE)
         self._granted: dict[str, Grant] = {}
@@ -120,6 +124,8 @@ class Actor:
                 self._memories.in_trouble(task, "ImageRemoved", "the image was removed before its start", self._now())
             except NoFreeGpus as few:
                 self._memories.in_trouble(task, "GPUsBusy", str(few), self._now())
+            except TooManyTasks as many:
+                self._memories.in_trouble(task, "TooManyTasks", str(many), self._now())
             except PortTaken as taken:
                 self._memories.in_trouble(task, "PortTaken", str(taken), self._now())
             except RuntimeFault as fault:
@@ -132,6 +138,7 @@ class Actor:
     async def _start_now(self, task: Task, place: Place) -> None:
         uid, binding = task.metadata.uid, task.spec.binding
         assert binding is not None
+        self._node.check_room(uid)
         in_use = await asyncio.to_thread(host_ports) if task.spec.ports else HostPorts()
         grant = self._granted[uid] = self._grant(task, in_use)
         with contextlib.suppress(OSError):  # a disk that takes no log is the start's to tell of
@@ -221,7 +228,9 @@ class Actor:
         name = await asyncio.to_thread(name_of_logs, self._config.logs_dir, uid)
         if name and await self._exists(uid, name):
             log.info("Task %s has left this node: its logs stay", name)
+            await self._node.archive.look_at_files([uid])
             return
+        await self._node.archive.settle(uid, _ARCHIVE_SECONDS)
         await asyncio.to_thread(drop_logs, self._config.logs_dir, uid)
 
     async def _exists(self, uid: str, name: str) -> bool:
@@ -237,6 +246,7 @@ class Actor:
         if await self._sandboxes.look(action.verify) is not None:
             return True
         await self._pulls.discard(meta.uid)
+        await self._node.archive.settle(meta.uid, _ARCHIVE_SECONDS)
         await asyncio.to_thread(drop_logs, self._config.logs_dir, meta.uid)
         left = [one for one in meta.finalizers if one != FINALIZER_TASK]
         patch = {"metadata": {"finalizers": left, "resourceVersion": meta.resource_version}}

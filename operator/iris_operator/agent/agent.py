@@ -28,6 +28,7 @@ from iris_operator.agent.loop import Loop
 from iris_operator.agent.memories import Memories
 from iris_operator.agent.metrics import Metrics
 from iris_operator.agent.node_files import resolver_mounts
+from iris_operator.agent.node_keeper import NodeKeeper
 from iris_operator.agent.pre_stop import PreStops
 from iris_operator.agent.probes.ask import Asker
 from iris_operator.agent.probes.prober import Prober, Target
@@ -54,6 +55,7 @@ _PROBE_SECONDS = 5.0
 _RUNTIME_SILENCE_SECONDS = 30.0
 _LOOK_AT_ALL_SECONDS = 60.0
 _SETTLED_SECONDS = 0.05
+_ARCHIVE_SECONDS = 15.0  # for logs to be archived, when the Pod goes
 _BURST = 8
 
 
@@ -80,9 +82,12 @@ class Agent:
         self._asker = Asker(runtime)
         self._prober = Prober(self._asker, self._probed, self._take_in, now)
         self._pre_stops = PreStops(runtime, self._memories, self._mark, now, config.host_ip)
+        self._node = NodeKeeper(
+            config, api, runtime, self._store, self._sandboxes, self.metrics, self.log_state, self._mark, self._disk_told
+        )
         self._actor = Actor(
             config, api, runtime, self._store, self._sandboxes, self._reporter, self._memories, self._pulls,
-            self._pre_stops, self.metrics, now,
+            self._pre_stops, self._node, self.metrics, now,
         )  # fmt: skip
         worker = Worker(config.pod_uid, config.pod_name, config.node_name, ready=False, since=now())
         self._loop = Loop(worker, self._store, self._sandboxes, self._memories, now)
@@ -94,7 +99,7 @@ class Agent:
             self._store.observe,
             fields=f"spec.binding.nodeName={config.node_name}",
         )
-        self._heartbeat = Heartbeat(api, config, self.metrics, self.problem)
+        self._heartbeat = Heartbeat(api, config, self.metrics, self.problem, lambda: self._node.disk.problem)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Until `stop`; then the Tasks too are stopped if the Pod goes, else they run on without us."""
@@ -109,6 +114,7 @@ class Agent:
                     group.create_task(self._look_at_all(), name="look at all"),
                     group.create_task(self._prober.run(), name="probe Tasks"),
                     group.create_task(self._log_times.run(), name="note the logs' times"),
+                    group.create_task(self._node.run(), name="look after the node"),
                 ]
                 registered = group.create_task(self._register(), name="heartbeat")
                 await stop.wait()
@@ -159,6 +165,8 @@ class Agent:
             "tasks": len(self._store.tasks),
             "sandboxes_running": running,
             "reports_waiting": self._reporter.waiting,
+            "logs_to_archive": self._node.archive.waiting,
+            "images_collected_bytes": self._node.disk.collected_bytes,
         }
 
     def stream_source(self) -> StreamSource:
@@ -183,6 +191,7 @@ class Agent:
     def _mark(self, uid: str) -> None:
         self._loop.mark(uid)
         self._prober.mark(uid)
+        self._node.look(uid)
         running = (one for one in self._sandboxes.of(uid) if one.state is SandboxState.RUNNING)
         self._log_times.look(uid, (Path(path) for one in running if (path := facts(one).log_path)))
 
@@ -197,6 +206,9 @@ class Agent:
         self._memories.update(task, verdict=health.verdict, **found)
         self._loop.mark(task.metadata.uid)
 
+    def _disk_told(self) -> None:
+        self._heartbeat.poke()
+
     async def _register(self) -> None:
         """Learn our place, then what is desired and observed, begin, and only then say that we are here."""
         await self._learn_place()
@@ -204,6 +216,7 @@ class Agent:
         await self._informer.synced.wait()
         await self._inputs.sweep({*self._store.tasks, *(facts(one).task_uid for one in self._sandboxes.all())})
         self._loop.open(self._actor)
+        self._node.opened.set()
         for uid in await asyncio.to_thread(stored_uids, self._config.logs_dir):
             self._mark(uid)  # logs of Tasks that went while we were away
         self._loop.become(replace(self._loop.worker, ready=True))
@@ -225,7 +238,7 @@ class Agent:
         self._actor.place = Place(
             config.slice_name, config.node_name, config.pod_uid, context.cgroup, mounts, config.host_ip
         )
-        self._pulls.registry = config.image_registry or context.image_registry
+        self._pulls.registry = self._node.registry = config.image_registry or context.image_registry
         information = await asyncio.to_thread(_driver_information)
         self._actor.inventory = gpus.inventory(context, gpus.driver_minors(information))
 
@@ -256,6 +269,7 @@ class Agent:
         last = max(end - timedelta(seconds=1), now + timedelta(seconds=RESERVE_SECONDS / 2))
         while self._now() < last and self._unsettled():  # noqa: ASYNC110 three parts would have to tell us
             await asyncio.sleep(_SETTLED_SECONDS)
+        await self._node.archive.settle_all(min(_ARCHIVE_SECONDS, (last - self._now()).total_seconds()))
 
     def _unsettled(self) -> bool:
         return bool(self._sandboxes.all()) or self._reporter.waiting > 0 or self._loop.busy > 0

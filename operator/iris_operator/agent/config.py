@@ -17,7 +17,10 @@ class ConfigError(Exception):
 
 @dataclass(frozen=True)
 class AgentConfig:
-    """Who this agent is, and where things are on its node."""
+    """Who this agent is, and where things are on its node.
+
+    `images_dir`: a folder on the file system of the runtime's images; in a Pod its own root is one.
+    """
 
     node_name: str
     pod_name: str
@@ -31,6 +34,8 @@ class AgentConfig:
     containerd_socket: str = DEFAULT_SOCKET
     cache_dir: Path = Path(CACHE_DIR)
     image_registry: str = ""
+    cluster_name: str = ""
+    images_dir: Path = Path("/")
 
     @property
     def logs_dir(self) -> Path:
@@ -66,6 +71,8 @@ def from_environment(env: Mapping[str, str]) -> AgentConfig:
         containerd_socket=env.get("IRIS_CONTAINERD_SOCKET") or DEFAULT_SOCKET,
         cache_dir=Path(env.get("IRIS_CACHE_DIR") or CACHE_DIR),
         image_registry=env.get("IRIS_DEFAULT_REGISTRY", ""),
+        cluster_name=env.get("IRIS_CLUSTER", ""),
+        images_dir=Path(env.get("IRIS_IMAGES_DIR") or "/"),
     )
 
 

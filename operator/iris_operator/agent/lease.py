@@ -14,6 +14,7 @@ from iris_operator.agent.metrics import Metrics
 from iris_operator.api.names import (
     ANNOTATION_AGENT_PROBLEM,
     ANNOTATION_AGENT_VERSION,
+    ANNOTATION_DISK_PRESSURE,
     LABEL_MANAGED,
     LABEL_SLICE,
 )
@@ -29,10 +30,20 @@ _RETRY_SECONDS = (0.5, 3.0)
 
 
 class Heartbeat:
-    """`problem` gives one line, empty when all is well; `poke` renews at once, when it has changed."""
+    """`problem` gives one line, empty when all is well; `disk` why no more Tasks shall come, empty when they may.
 
-    def __init__(self, api: KubeApi, config: AgentConfig, metrics: Metrics, problem: Callable[[], str]) -> None:
-        self._api, self._config, self._metrics, self._problem = api, config, metrics, problem
+    `poke` renews at once, when one of them has changed.
+    """
+
+    def __init__(
+        self,
+        api: KubeApi,
+        config: AgentConfig,
+        metrics: Metrics,
+        problem: Callable[[], str],
+        disk: Callable[[], str] = lambda: "",
+    ) -> None:
+        self._api, self._config, self._metrics, self._problem, self._disk = api, config, metrics, problem, disk
         self._poked = asyncio.Event()
         self._acquired = datetime.now(UTC)
 
@@ -75,6 +86,7 @@ class Heartbeat:
         annotations: dict[str, str | None] = {
             ANNOTATION_AGENT_VERSION: VERSION,
             ANNOTATION_AGENT_PROBLEM: self._problem() or None,
+            ANNOTATION_DISK_PRESSURE: self._disk() or None,
         }
         return {
             "apiVersion": LEASES.api_version,

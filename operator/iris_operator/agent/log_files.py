@@ -40,6 +40,11 @@ def name_of_logs(logs_dir: Path, uid: str) -> str:
         return ""
 
 
+def log_file(logs_dir: Path, uid: str, attempt: int) -> Path:
+    """Where one attempt's output is."""
+    return logs_dir / uid / str(attempt) / "output.log"
+
+
 def drop_logs(logs_dir: Path, uid: str) -> None:
     """Delete a Task's logs; done already is success."""
     if is_uid(uid):

@@ -82,6 +82,7 @@ def _agent(owner: Slice, rank: int, settings: IrisClusterSpec, resources: dict[s
             _downward("HOST_IP", "status.hostIP"),
             {"name": "IRIS_SLICE", "value": owner.metadata.name},
             {"name": "IRIS_RANK", "value": str(rank)},
+            {"name": "IRIS_CLUSTER", "value": owner.spec.cluster_name},
             {"name": "IRIS_PORT", "value": str(port)},
             {"name": "IRIS_STREAM_PORT", "value": str(stream_port)},
             {"name": "IRIS_DEFAULT_REGISTRY", "value": settings.defaults.image_registry},
