@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shlex
 import socket
+import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
@@ -124,11 +126,18 @@ async def _within(timeout_seconds: float, what: str, question: Callable[[], Awai
     except TimeoutError:
         return Answer(False, f"{what} no answer within {timeout_seconds:g}s")
     except aiohttp.ClientConnectorError as error:
-        return Answer(False, _line(f"{what} {error.os_error.strerror or error.os_error}"))
+        return Answer(False, _line(f"{what} {_why(error.os_error)}"))
     except OSError as error:
-        return Answer(False, _line(f"{what} {error.strerror or error}"))
+        return Answer(False, _line(f"{what} {_why(error)}"))
     except (aiohttp.ClientError, ValueError) as error:  # ValueError: a header or path that can't be sent
         return Answer(False, _line(f"{what} {error or type(error).__name__}"))
+
+
+def _why(error: OSError) -> str:
+    """The kernel's words: asyncio's own are of calls and addresses. TLS has numbers of its own."""
+    if error.errno is None or isinstance(error, ssl.SSLError):
+        return str(error)
+    return os.strerror(error.errno)
 
 
 def last_line(output: bytes) -> str:
