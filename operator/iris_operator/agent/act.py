@@ -16,7 +16,7 @@ from iris_operator.agent.diff import (
     CancelPull,
     Forget,
     Hook,
-    Nothing,
+    Look,
     Pull,
     Release,
     Remove,
@@ -37,6 +37,8 @@ from iris_operator.agent.pulls import Pulls
 from iris_operator.agent.reporter import Reporter
 from iris_operator.agent.sandbox_spec import Place, sandbox_spec
 from iris_operator.agent.sandboxes import Sandboxes
+from iris_operator.agent.setups import Setups
+from iris_operator.agent.stages import has_setup
 from iris_operator.agent.status import is_move
 from iris_operator.agent.task_store import TaskStore
 from iris_operator.api.names import FINALIZER_TASK, GPU_RESOURCE, RDMA_RESOURCE
@@ -69,6 +71,7 @@ class Actor:
         memories: Memories,
         pulls: Pulls,
         pre_stops: PreStops,
+        setups: Setups,
         node: NodeKeeper,
         metrics: Metrics,
         now: Callable[[], datetime],
@@ -78,7 +81,7 @@ class Actor:
         self._config, self._api, self._runtime = config, api, runtime
         self._store, self._sandboxes, self._reporter = store, sandboxes, reporter
         self._memories, self._pulls, self._metrics, self._now = memories, pulls, metrics, now
-        self._pre_stops, self._node = pre_stops, node
+        self._pre_stops, self._setups, self._node = pre_stops, setups, node
         self._start_slots = asyncio.Semaphore(_STARTS_SIDE_BY_SIDE)
         self._removal_slots = asyncio.Semaphore(_REMOVALS_SIDE_BY_SIDE)
         self._granted: dict[str, Grant] = {}
@@ -87,8 +90,6 @@ class Actor:
         """Do it; whether to look again at once. Raises RuntimeFault and ApiError: then look again later."""
         again = False
         match action:
-            case Nothing():
-                pass
             case Pull(task):
                 self._pulls.begin(task)
                 again = True  # to tell, from time to time, how far it is
@@ -99,6 +100,8 @@ class Actor:
                 again = await self._start(task)
             case Report():
                 again = await self._report(uid, action)
+            case Look():
+                again = await self._look(uid, action)
             case Hook():
                 again = self._hook(uid, action)
             case Signal():
@@ -146,9 +149,12 @@ class Actor:
         log_path = self._config.log_path(uid, binding.attempt)
         memory = self._memories.of(task)
         spec = sandbox_spec(task, place, grant, memory.image_digest, log_path, self._now(), memory.inputs)
+        if has_setup(task):
+            before, mounts = await self._setups.prepare(task, memory.inputs.setup_script)
+            spec = replace(spec, before=before, mounts=(*spec.mounts, *mounts))
         sandbox = await self._runtime.start(spec)
         self._metrics.tasks_started += 1
-        self._memories.update(task, trouble=None, inputs=NO_INPUTS)  # they may hold much, and Secrets' values
+        self._memories.update(task, trouble=None, stage=None, inputs=NO_INPUTS)  # they may hold much, and Secrets' values
         if sandbox.state is SandboxState.EXITED:
             await self._sandboxes.look(sandbox.id)
         else:
@@ -203,6 +209,11 @@ class Actor:
         self._memories.update(task, **{"kill_sent" if action.kill else "term_sent": self._now()})
         return True
 
+    async def _look(self, uid: str, action: Look) -> bool:
+        for sandbox in self._sandboxes.of(uid):
+            await self._setups.look(action.task, sandbox, final=action.final)
+        return True
+
     def _hook(self, uid: str, action: Hook) -> bool:
         log.info("preStop of %s", action.sandbox_id)
         ports = {port.name: port.port for one in self._sandboxes.of(uid) for port in facts(one).ports}
@@ -211,6 +222,7 @@ class Actor:
 
     async def _remove(self, uid: str, action: Remove) -> bool:
         await self._pre_stops.cancel(uid)
+        self._setups.forget(uid)
         task = self._store.get(uid)
         if action.then is not None and task is not None:
             self._memories.update(task, final=action.then)  # the sandbox, the other witness, goes now

@@ -39,6 +39,7 @@ from iris_operator.agent.reporter import Reporter
 from iris_operator.agent.sandbox_spec import Place
 from iris_operator.agent.sandboxes import Sandboxes
 from iris_operator.agent.server import LogState
+from iris_operator.agent.setups import Setups
 from iris_operator.agent.streams.log_times import LogTimes
 from iris_operator.agent.streams.source import StreamSource
 from iris_operator.agent.task_store import TaskStore
@@ -82,12 +83,13 @@ class Agent:
         self._asker = Asker(runtime)
         self._prober = Prober(self._asker, self._probed, self._take_in, now)
         self._pre_stops = PreStops(runtime, self._memories, self._mark, now, config.host_ip)
+        self._setups = Setups(config.cache_dir, config.busybox, self._memories, self._mark)
         self._node = NodeKeeper(
             config, api, runtime, self._store, self._sandboxes, self.metrics, self.log_state, self._mark, self._disk_told
         )
         self._actor = Actor(
             config, api, runtime, self._store, self._sandboxes, self._reporter, self._memories, self._pulls,
-            self._pre_stops, self._node, self.metrics, now,
+            self._pre_stops, self._setups, self._node, self.metrics, now,
         )  # fmt: skip
         worker = Worker(config.pod_uid, config.pod_name, config.node_name, ready=False, since=now())
         self._loop = Loop(worker, self._store, self._sandboxes, self._memories, now)
@@ -104,7 +106,7 @@ class Agent:
     async def run(self, stop: asyncio.Event) -> None:
         """Until `stop`; then the Tasks too are stopped if the Pod goes, else they run on without us."""
         async with AsyncExitStack() as stack:
-            for closing in (self._asker, self._reporter, self._pulls, self._pre_stops, self._loop):
+            for closing in (self._asker, self._reporter, self._pulls, self._pre_stops, self._setups, self._loop):
                 stack.push_async_callback(closing.close)
             async with asyncio.TaskGroup() as group:
                 watching = [

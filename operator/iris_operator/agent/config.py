@@ -35,6 +35,7 @@ class AgentConfig:
     cache_dir: Path = Path(CACHE_DIR)
     image_registry: str = ""
     cluster_name: str = ""
+    busybox: Path = Path("/usr/libexec/iris/busybox")
     images_dir: Path = Path("/")
 
     @property
@@ -72,6 +73,7 @@ def from_environment(env: Mapping[str, str]) -> AgentConfig:
         cache_dir=Path(env.get("IRIS_CACHE_DIR") or CACHE_DIR),
         image_registry=env.get("IRIS_DEFAULT_REGISTRY", ""),
         cluster_name=env.get("IRIS_CLUSTER", ""),
+        busybox=Path(env.get("IRIS_BUSYBOX") or AgentConfig.busybox),
         images_dir=Path(env.get("IRIS_IMAGES_DIR") or "/"),
     )
 

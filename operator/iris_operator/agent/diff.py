@@ -273,7 +273,7 @@ class _Case:
     def _exited(self, sandbox: Sandbox) -> Decision:
         memory, ended = self.memory, sandbox.exit
         assert ended is not None
-        if has_setup(self.task) and (memory.stage is None or not memory.stage.final):
+        if has_setup(self.task) and (memory.stage is None or not (memory.stage.final or memory.stage.is_command)):
             return Decision(Look(self.task, final=True))
         cause = self.why_stop(self._started(sandbox), ended.exited_at)
         told = memory.stopping_since is not None or say.was_signalled(sandbox, _stop_signal(self.task))

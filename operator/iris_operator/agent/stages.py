@@ -44,7 +44,9 @@ class Stage:
 
 def has_setup(task: Task) -> bool:
     """Whether anything is done in its container before its command."""
-    return bool(task.spec.setup) or task.spec.container_lifetime.setup_script is not None
+    life = task.spec.container_lifetime
+    # A container that outlives its Tasks is set up for itself (agent/holds).
+    return life.policy == "PerRun" and (bool(task.spec.setup) or life.setup_script is not None)
 
 
 def parse(text: str, at: datetime) -> Stage:

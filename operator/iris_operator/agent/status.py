@@ -157,7 +157,8 @@ def _verdict(
     verdict = after_exit(task, ended.exit_code)
     if ended.oom_killed:
         return verdict.phase, "OOMKilled", verdict.said(_oom_words(task, ended))
-    if stage is not None and not stage.is_command:
+    # Set-up never ends with 0, whatever the file of its stage says: a full disk may have kept it from being written.
+    if stage is not None and not stage.is_command and ended.exit_code != 0:
         verdict, (reason, words) = after_failure(task), _setup_words(task, ended, stage)
         return verdict.phase, reason, verdict.said(words)
     return verdict.phase, "Completed" if verdict.phase is TaskPhase.SUCCEEDED else "Error", verdict.said(words)
