@@ -20,6 +20,7 @@ from iris_operator.agent.credentials import credentials_for
 from iris_operator.agent.diff import Worker
 from iris_operator.agent.drain import RESERVE_SECONDS, kill_at, pod_deadline
 from iris_operator.agent.inputs.prepare import Preparer
+from iris_operator.agent.inputs.room import RoomKeeper
 from iris_operator.agent.labels import facts
 from iris_operator.agent.lease import Heartbeat
 from iris_operator.agent.log_files import stored_uids
@@ -101,6 +102,8 @@ class Agent:
             self._store.observe,
             fields=f"spec.binding.nodeName={config.node_name}",
         )
+        self._node.disk.collectors.append(lambda _space, _disk: self._inputs.collect())
+        self._rooms = RoomKeeper(self._inputs.layout, self._running_tasks, self._memories, self._mark)
         self._heartbeat = Heartbeat(api, config, self.metrics, self.problem, lambda: self._node.disk.problem)
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -114,6 +117,7 @@ class Agent:
                     group.create_task(self._sandboxes.run(), name="watch sandboxes"),
                     group.create_task(self._probe(), name="probe the runtime"),
                     group.create_task(self._look_at_all(), name="look at all"),
+                    group.create_task(self._rooms.run(), name="measure volumes"),
                     group.create_task(self._prober.run(), name="probe Tasks"),
                     group.create_task(self._log_times.run(), name="note the logs' times"),
                     group.create_task(self._node.run(), name="look after the node"),
@@ -207,6 +211,11 @@ class Agent:
         found = {"ill": health.ill} if health.ill is not None else {}
         self._memories.update(task, verdict=health.verdict, **found)
         self._loop.mark(task.metadata.uid)
+
+    def _running_tasks(self) -> list[Task]:
+        running = [facts(one).task_uid for one in self._sandboxes.all() if one.state is SandboxState.RUNNING]
+        found = [task for uid in running if (task := self._store.get(uid)) is not None]
+        return [one for one in found if one.spec.binding and one.spec.binding.worker_uid == self._config.pod_uid]
 
     def _disk_told(self) -> None:
         self._heartbeat.poke()

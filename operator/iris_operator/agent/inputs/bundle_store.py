@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+import threading
 import uuid
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
@@ -78,16 +79,37 @@ class BundleStore:
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
         self._jobs: dict[tuple[str, str], _Job] = {}
+        self._lock = threading.Lock()
 
     async def get(self, wanted: Wanted, uid: str, attempt: int, tell: Tell) -> Path:
         """The folder, kept while the attempt's own is there. InputFault."""
         path = self._layout.bundles / wanted.digest.removeprefix("sha256:")
-        # Before we look: so nobody takes away what we find.
-        await asyncio.to_thread(_mark, self._layout.attempt(uid, attempt), path.name)
-        if not path.is_dir():
+        if not await asyncio.to_thread(self._held, path, self._layout.attempt(uid, attempt)):
             await self._join(wanted, path, tell)
-        os.utime(path)
         return path
+
+    def collect(self, used_before: datetime) -> list[str]:
+        """Remove those that no attempt here has mounted and that were last wanted before then; their digests. Blocking."""
+        gone = []
+        for path in _entries(self._layout.bundles):
+            with self._lock:
+                in_use = {mark.read_text() for mark in self._layout.attempts.glob(f"*/*/{_MARK}")}
+                new = path.stat().st_mtime > used_before.timestamp()
+                if path.name.startswith(_UNFINISHED) or path.name in in_use or new:
+                    continue
+                remove_tree(path, self._layout.trash)
+            gone.append(f"sha256:{path.name}")
+        return gone
+
+    def _held(self, path: Path, attempt: Path) -> bool:
+        """Mark it as the attempt's, so that it is not collected; whether it is there already."""
+        with self._lock:
+            attempt.mkdir(parents=True, exist_ok=True)
+            (attempt / _MARK).write_text(path.name)
+            there = path.is_dir()
+            if there:
+                os.utime(path)
+            return there
 
     async def _join(self, wanted: Wanted, path: Path, tell: Tell) -> None:
         key = (path.name, wanted.key)
@@ -156,28 +178,11 @@ def _put(tree: Path, path: Path) -> None:
             raise
 
 
-def _mark(folder: Path, name: str) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / _MARK).write_text(name)
-
-
 def sweep_unfinished(layout: Layout) -> None:
     """What a killed agent was fetching. Only before a new one begins."""
     for left in _entries(layout.bundles):
         if left.name.startswith(_UNFINISHED):
             remove_tree(left, layout.trash)
-
-
-def collect_bundles(layout: Layout, used_before: datetime) -> list[str]:
-    """Remove those that no attempt here has mounted and that were last wanted before that moment; their digests. Blocking."""
-    in_use = {mark.read_text() for mark in layout.attempts.glob(f"*/*/{_MARK}")}
-    gone = []
-    for path in _entries(layout.bundles):
-        if path.name.startswith(_UNFINISHED) or path.name in in_use or path.stat().st_mtime > used_before.timestamp():
-            continue
-        remove_tree(path, layout.trash)
-        gone.append(f"sha256:{path.name}")
-    return gone
 
 
 def _entries(folder: Path) -> Iterator[Path]:

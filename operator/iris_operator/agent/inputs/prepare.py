@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from iris_operator.agent.inputs.bundle import Bundler
@@ -22,6 +23,7 @@ from iris_runtimes.protocol import Mount
 
 log = logging.getLogger(__name__)
 
+_SPARED = timedelta(minutes=1)
 _LONGEST_SCRIPT = 256 * 2**10
 
 
@@ -82,6 +84,12 @@ class Preparer:
             remove_tree(whole if attempt is None else whole / str(attempt), trash)
             if attempt is not None and whole.is_dir() and not any(whole.iterdir()):
                 remove_tree(whole, trash)
+
+    def collect(self) -> None:
+        """For want of room: bundles that no Task here has, but for those just fetched. Blocking."""
+        gone = self._store.collect(datetime.now(UTC) - _SPARED)
+        if gone:
+            log.info("removed bundles that no Task here has: %s", ", ".join(gone))
 
     async def sweep(self, wanted_uids: Collection[str]) -> None:
         """At start-up, before Tasks: what earlier agents left of other Tasks than these."""
