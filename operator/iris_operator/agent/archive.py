@@ -162,11 +162,12 @@ class Archive:
             await backoff.wait()
 
     async def _copy_once(self, uid: str, attempt: int, settings: LogArchive) -> str:
-        """The URL; empty when there is no log."""
+        """The URL, also of one that an agent before us copied; empty when there is no log."""
         path = log_file(self._logs_dir, uid, attempt)
+        there = await asyncio.to_thread(mark_of, self._logs_dir, uid, attempt)
         name = await asyncio.to_thread(name_of_logs, self._logs_dir, uid)
-        if not name or not path.is_file():
-            return ""
+        if there or not name or not path.is_file():
+            return there
         keys = await self._keys(settings.secret_name)
         begin = await asyncio.to_thread(_first_wanted, path)
         key = object_key(settings, self._namespace, name, uid, attempt)

@@ -56,6 +56,15 @@ def first_kept(file: int) -> int:
         return os.fstat(file).st_size
 
 
+def kept_from(path: Path) -> int:
+    """The same of a file by its path; 0 when it isn't there."""
+    try:
+        with path.open("rb") as file:
+            return first_kept(file.fileno())
+    except FileNotFoundError:
+        return 0
+
+
 def read_kept(path: Path, offset: int, size: int) -> tuple[int, bytes]:
     """Up to `size` bytes from `offset`, or from where the kept part begins; that offset, and the bytes.
 

@@ -10,6 +10,8 @@ import re
 import shutil
 from pathlib import Path
 
+from iris_operator.agent.log_bounds import first_kept
+
 _UID = re.compile(r"^[0-9a-zA-Z][0-9a-zA-Z-]{0,62}$")
 _BLOCK = 64 * 1024
 _NAME = "name"
@@ -87,9 +89,9 @@ def tail_offset(path: Path, lines: int) -> int:
             end = file.seek(0, os.SEEK_END)
             if lines <= 0:
                 return end
-            position, wanted = end, lines
-            while position > 0:
-                start = max(0, position - _BLOCK)
+            position, wanted, first = end, lines, first_kept(file.fileno())
+            while position > first:
+                start = max(first, position - _BLOCK)
                 file.seek(start)
                 block = file.read(position - start)
                 # The newline that ends the file ends its last line; it begins none.
@@ -100,6 +102,6 @@ def tail_offset(path: Path, lines: int) -> int:
                         return start + found + 1
                     stop = found
                 position = start
-            return 0
+            return first
     except FileNotFoundError:
         return 0

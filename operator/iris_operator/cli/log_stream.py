@@ -15,6 +15,7 @@ from iris_operator.cli.log_bytes import Counted, Plain, Stamped
 from iris_operator.cli.log_proxy import proxy_path, too_much_for_a_proxy
 from iris_operator.cli.objects import get_task, watch_task
 from iris_operator.cli.session import Session
+from iris_operator.cli.transfer import size_text
 from iris_operator.ports.errors import ApiError, NotFoundError, UnavailableError
 from iris_operator.ports.kube import PODS, TASKS
 
@@ -229,7 +230,9 @@ class LogStream:
         self.counted.connected()
         async with self.session.api.open("GET", path, params=params, timeout=timeout) as response:
             self.unreachable_since = None
-            self.sent = int(response.headers.get(OFFSET_HEADER, self.sent))
+            asked, self.sent = self.sent, int(response.headers.get(OFFSET_HEADER, self.sent))
+            if self.sent > asked and (asked or self.whole or not self.wanted.params()):
+                self.say(f"... {size_text(self.sent - asked)} dropped: logs.maxBytes")
             async for chunk in response.content.iter_any():
                 whole, size = self.counted.take(chunk)
                 self.write(whole)

@@ -12,6 +12,7 @@ from pathlib import Path
 from aiohttp import web
 
 from iris_operator.agent.inotify import Inotify
+from iris_operator.agent.log_bounds import dropped_line, kept_from, read_kept
 from iris_operator.agent.log_files import line_start, read_chunk, tail_offset
 from iris_operator.agent.server import OFFSET_HEADER, LogState
 from iris_operator.agent.streams.log_times import read_marks
@@ -69,7 +70,7 @@ async def _first_byte(request: web.Request, path: Path) -> int:
         first = max(first, await asyncio.to_thread(tail_offset, path, tail))
     if since >= 0:
         first = max(first, await asyncio.to_thread(_since, path, since))
-    return first
+    return max(first, await asyncio.to_thread(kept_from, path))
 
 
 def _since(path: Path, seconds: int) -> int:
@@ -92,7 +93,12 @@ async def _pieces(
             # Asked before the read: what was written before the end is then read after it.
             over = state is None or state() in ("ended", "unknown")
             growth.expect()
-            chunk = await asyncio.to_thread(read_chunk, path, offset, _CHUNK)
+            begin, chunk = await asyncio.to_thread(read_kept, path, offset, _CHUNK)
+            if begin > offset:  # dropped while it was read: logs.maxBytes
+                if state is not None:
+                    return  # who follows counts bytes: it asks again, and is told where it goes on
+                yield offset, dropped_line(begin - offset)
+                offset = begin
             if chunk:
                 yield offset, chunk
                 offset += len(chunk)

@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from iris_operator.agent.log_bounds import drop_oldest
 from iris_operator.agent.streams.log_times import times_path
 from iris_operator.agent.streams.marks import Mark, stamp
 from tests.unit.iris_operator.agent.streams.kit import UID, StreamNode
@@ -88,3 +89,27 @@ async def test_bad_numbers_are_refused(node: StreamNode, query: str) -> None:
 @pytest.mark.parametrize("path", ["/v1/tasks/..%2F..%2Fetc/1/log", "/v1/tasks/.hidden/1/log", f"/v1/tasks/{UID}/x/log"])
 async def test_paths_stay_inside(node: StreamNode, path: str) -> None:
     assert (await node.get(path))[0] in (400, 404)
+
+
+async def test_what_was_dropped_is_not_sent(node: StreamNode) -> None:
+    lines = b"".join(b"%015d\n" % number for number in range(2**16))
+    path = node.write(lines)
+    begin = drop_oldest(path, 2**18)
+    assert begin > 0
+    assert await node.get(LOG) == (200, lines[begin:])
+    assert await node.get(f"{LOG}?sinceBytes=5") == (200, lines[begin:])
+    assert await node.get(f"{LOG}?tail=2") == (200, lines[-32:])
+    assert await node.get(f"{LOG}?tail={2**16}") == (200, lines[begin:])
+    async with node.session.get(f"{LOG}?sinceBytes=5") as response:
+        assert response.headers["Iris-Log-Offset"] == str(begin)
+
+
+async def test_dropped_while_it_is_read(node: StreamNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who follows asks again; who doesn't finds a word in its place."""
+    lines = b"x" * 2**20
+    path = node.write(lines)
+    monkeypatch.setattr("iris_operator.agent.streams.logs.kept_from", lambda _: 0)  # as it was a moment ago
+    begin = drop_oldest(path, 2**18)
+    assert await node.get(LOG) == (200, b"... 768 KiB dropped: logs.maxBytes\n" + lines[begin:])
+    node.state = "running"
+    assert await node.get(f"{LOG}?follow=1") == (200, b"")
