@@ -28,4 +28,4 @@ def hold_spec(spec: SandboxSpec, busybox: str = BUSYBOX) -> SandboxSpec:
 
 def holds(args: Sequence[str]) -> bool:
     """Whether these are the words of a process that only stays."""
-    return len(args) == 5 and args[3] == _LOOP
+    return len(args) >= 5 and args[-2] == _LOOP

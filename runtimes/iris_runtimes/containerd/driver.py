@@ -86,7 +86,7 @@ class ContainerdRuntime:
         self._operations = KeyedOperations()
         self._shims = Shims(self._channel, namespace, exec_folder.parent / "keeper", sandboxes_per_shim)
         self._maker = Maker(self._channel, namespace, self._shims)
-        self._observer = Observer(self._channel, namespace, self._operations.running, self._bury)
+        self._observer = Observer(self._channel, namespace, self._operations.running)
         self._executor = Executor(self._channel, namespace, exec_folder)
         self._insides = Insides(self._channel, namespace, self._executor)
         self._cdi = CdiRegistry(cdi_folders)
@@ -98,10 +98,14 @@ class ContainerdRuntime:
         self._cgroup_v2 = Path("/sys/fs/cgroup/cgroup.controllers").exists()
 
     async def close(self) -> None:
-        """Sandboxes go on; shims without any are ended."""
+        """Sandboxes go on."""
         await self._operations.finish()
-        await self._shims.close()
+        await self.release()
         await self._channel.close()
+
+    async def release(self) -> None:
+        """End the shims that no sandbox is in. The next start makes one again."""
+        await self._shims.release()
 
     async def version(self) -> RuntimeVersion:
         async with translated():
@@ -197,30 +201,19 @@ class ContainerdRuntime:
         async with aclosing(exits(self._channel, self._namespace)) as ids:
             async for one in ids:
                 if one is not None:
-                    for ended in await self._ended_with(one):
+                    for ended in self._ended_with(one):
                         yield Exited(ended)
                     continue
                 for sandbox in await self.list():
                     if sandbox.exit is not None:
                         yield Exited(sandbox.id)
 
-    async def _ended_with(self, container_id: str) -> Sequence[str]:
-        """The sandboxes that have ended when this container has, of whom nobody else tells."""
-        ended = [container_id]
+    def _ended_with(self, container_id: str) -> Sequence[str]:
+        """The sandboxes that have ended when this container has: of those inside a lost one nobody else tells."""
         if self._shims.keeps(container_id):
-            async with translated():
-                died = await self._shims.has_died(container_id)
-            ended = [*self._shims.members(container_id)] if died else []
-            # None is told of before it has ended in truth
-            await asyncio.gather(*(self._bury(one, False) for one in ended))
-        return [*ended, *(inner for one in ended for inner in self._insides.inside(one))]
-
-    async def _bury(self, sandbox_id: str, by_changer: bool) -> None:
-        if by_changer:
-            await self._maker.bury(sandbox_id)
-            return
-        async with translated():
-            await self._operations.run(sandbox_id, self._maker.bury(sandbox_id))
+            self._shims.ended(container_id)
+            return ()
+        return [container_id, *self._insides.inside(container_id)]
 
     async def _start(self, spec: SandboxSpec) -> Sandbox:
         async with translated():

@@ -110,7 +110,7 @@ class Executor:
         own = f"{EXEC_PREFIX}{uuid.uuid4().hex}-sweep"
         with suppress(grpc.aio.AioRpcError, TimeoutError, SandboxNotFound):
             main = await self._process_of(sandbox_id)
-            busybox = main["args"][0] if holds(main["args"]) else ""
+            busybox = main["args"][-1] if holds(main["args"]) else ""
             process = process_spec(main, sweep_request(exec_id, signal, busybox), own)
             ask = tasks_pb2.ExecProcessRequest(
                 container_id=sandbox_id,

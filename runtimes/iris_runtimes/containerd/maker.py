@@ -26,13 +26,13 @@ from iris_runtimes.containerd.proto import (
     tasks_pb2_grpc,
     types_pb2,
 )
+from iris_runtimes.containerd.shims import GROUP_ANNOTATION, GROUP_LABEL, RUNTIME, Shims
 from iris_runtimes.errors import NodeFault, RuntimeUnavailable
 from iris_runtimes.protocol import SandboxSpec
 
 SNAPSHOTTER = "overlayfs"
 # Written just before a command starts: a sandbox with it and without a task may have run, and must not run again.
 STARTED_LABEL = "iris.dev/start-begun"
-RUNTIME = "io.containerd.runc.v2"
 _KILL_SECONDS = 10.0
 
 T = TypeVar("T")
@@ -41,8 +41,9 @@ T = TypeVar("T")
 class Maker:
     """Writes the sandboxes of one containerd namespace. Calls raise grpc.aio.AioRpcError."""
 
-    def __init__(self, channel: grpc.aio.Channel, namespace: str) -> None:
+    def __init__(self, channel: grpc.aio.Channel, namespace: str, shims: Shims) -> None:
         self._namespace = namespace
+        self._shims = shims
         self._call = call_options(namespace)
         self._containers = containers_pb2_grpc.ContainersStub(channel)
         self._snapshots = snapshots_pb2_grpc.SnapshotsStub(channel)
@@ -50,7 +51,8 @@ class Maker:
 
     async def make(self, spec: SandboxSpec, body: dict[str, Any], parent_snapshot: str, binary: str = "") -> int:
         """Make it and start its command; its process id, 0 when an earlier start made it. `binary`: in runc's place."""
-        await self._create_container(spec, body, binary)
+        group = await self._shims.room(spec.cgroup, spec.id)
+        await self._create_container(spec, body, binary, group)
         mounts = await self._prepare(spec.id, parent_snapshot)
         log = f"file://{spec.log_path}"
         # Two streams, one file: the shim appends to it, and goes on when the agent is away.
@@ -75,6 +77,7 @@ class Maker:
         # The collector may have been quicker: gone is success.
         snapshot = snapshots_pb2.RemoveSnapshotRequest(snapshotter=SNAPSHOTTER, key=sandbox_id)
         await unless_gone(self._snapshots.Remove(snapshot, **self._call))
+        await self._shims.left(sandbox_id)
 
     async def signal(self, sandbox_id: str, signal: int, everyone: bool) -> None:
         """Signal it. One that has exited is no error."""
@@ -91,11 +94,13 @@ class Maker:
         options = call_options(self._namespace) | {"timeout": seconds}
         await settled(lambda: unless_gone(self._tasks.Wait(request, **options)))
 
-    async def _create_container(self, spec: SandboxSpec, body: dict[str, Any], binary: str) -> None:
+    async def _create_container(self, spec: SandboxSpec, body: dict[str, Any], binary: str, group: str) -> None:
+        if group:
+            body = {**body, "annotations": {**body["annotations"], GROUP_ANNOTATION: group}}
         options = runc_pb2.Options(systemd_cgroup=spec.cgroup.systemd, binary_name=binary)
         container = containers_pb2.Container(
             id=spec.id,
-            labels=dict(spec.labels),
+            labels={**spec.labels, **({GROUP_LABEL: group} if group else {})},
             image=spec.image,
             runtime=containers_pb2.Container.Runtime(
                 name=RUNTIME,

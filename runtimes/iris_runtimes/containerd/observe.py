@@ -20,6 +20,7 @@ from iris_runtimes.containerd.proto import (
     tasks_pb2,
     tasks_pb2_grpc,
 )
+from iris_runtimes.containerd.shims import KEEPER_LABEL
 from iris_runtimes.protocol import Exit, Sandbox, SandboxState
 
 _LOST_CODE = 255
@@ -44,6 +45,7 @@ class Observer:
         looks = [
             as_sandbox(one, processes[one.id]) if one.id in processes else await self._look_again(one)
             for one in containers.containers
+            if KEEPER_LABEL not in one.labels
         ]
         return [one for one in looks if one is not None]
 

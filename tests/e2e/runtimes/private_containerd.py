@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -67,14 +68,24 @@ class PrivateContainerd:
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
     def shim_of(self, sandbox_id: str) -> int:
-        """Process id of a sandbox's shim."""
+        """Process id of a sandbox's shim, which may be a shared one. LookupError when there is none."""
+        command = [str(self.ctr), "-a", str(self.socket), "-n", self.namespace, "containers", "info", sandbox_id]
+        found = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+        return self.shim((json.loads(found).get("Labels", {}).get("iris.dev/shim") if found else "") or sandbox_id)
+
+    def shim(self, name: str = "") -> int:
+        """Process id of a shim: of that id, or of any."""
         for entry in Path("/proc").iterdir():
             if entry.name.isdigit():
                 with contextlib.suppress(OSError):
                     words = (entry / "cmdline").read_bytes().split(b"\0")
-                    if b"-namespace" in words and self.namespace.encode() in words and sandbox_id.encode() in words:
+                    if (
+                        b"-namespace" in words
+                        and self.namespace.encode() in words
+                        and (not name or name.encode() in words)
+                    ):
                         return int(entry.name)
-        raise LookupError(f"no shim of {sandbox_id}")
+        raise LookupError(f"no shim {name}")
 
     def runc_state(self, sandbox_id: str) -> Path:
         """Where runc keeps what it knows of a sandbox."""

@@ -25,7 +25,7 @@ from iris_runtimes.containerd import ContainerdRuntime
 from iris_runtimes.protocol import CgroupParent, SandboxSpec
 
 async def main(socket, namespace, name, image, log, cgroup):
-    runtime = ContainerdRuntime(socket, namespace)
+    runtime = ContainerdRuntime(socket, namespace, exec_folder=Path(log).parent / "exec")
     await runtime.version()
     print("ready", flush=True)
     await runtime.start(SandboxSpec(name, image, Path(log), CgroupParent(cgroup), command=["sh", "-c", "echo ran; exit 3"]))

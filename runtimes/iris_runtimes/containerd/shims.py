@@ -1,0 +1,186 @@
+"""Which shim a sandbox gets: up to so many share one, so that a start does not cost a process that stays.
+
+containerd's shim puts containers of one group into one process, whose first container it was started for. That one is our
+keeper: it stays when sandboxes come one after the other, and a shim never ends while another container is on its way into it.
+containerd itself cleans up after each container of a shim that was killed, exactly as after a shim of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import uuid
+from contextlib import suppress
+from pathlib import Path
+
+import grpc
+from google.protobuf.any_pb2 import Any as AnyMessage
+
+from iris_runtimes.containerd.channel import call_options, settled, translate, unless_gone
+from iris_runtimes.containerd.keeper import PROGRAM, keeper_program, keeper_spec
+from iris_runtimes.containerd.oci_spec import SPEC_TYPE
+from iris_runtimes.containerd.proto import containers_pb2, containers_pb2_grpc, runc_pb2, tasks_pb2, tasks_pb2_grpc
+from iris_runtimes.errors import RuntimeUnavailable
+from iris_runtimes.protocol import CgroupParent
+
+RUNTIME = "io.containerd.runc.v2"
+# containerd-shim-runc-v2 reads it in the OCI spec; on the record it tells the next agent who is in which shim
+GROUP_ANNOTATION = "io.containerd.runc.v2.group"
+GROUP_LABEL = "iris.dev/shim"
+# On a keeper: the cgroup that its sandboxes lie in
+KEEPER_LABEL = "iris.dev/keeps-shim-of"
+PER_SHIM = 32
+"""Sandboxes of one shim: who kills it takes so many with it."""
+_KILL_SECONDS = 10.0
+
+
+class Shims:
+    """The shared shims of one containerd namespace. Calls raise grpc.aio.AioRpcError."""
+
+    def __init__(self, channel: grpc.aio.Channel, namespace: str, folder: Path, most: int) -> None:
+        """`folder`: for the keepers' program, the same path here and for containerd. `most`: sandboxes of a shim; below two
+        each has its own."""
+        self._call = call_options(namespace)
+        self._containers = containers_pb2_grpc.ContainersStub(channel)
+        self._tasks = tasks_pb2_grpc.TasksStub(channel)
+        self._folder = folder
+        self._most = most
+        self._cgroup_v2 = Path("/sys/fs/cgroup/cgroup.controllers").exists()
+        self._members: dict[str, set[str]] = {}  # of a keeper
+        self._keeper: dict[str, str] = {}  # of a sandbox
+        self._open: dict[str, str] = {}  # keepers that take more -> their cgroup
+        self._lock = asyncio.Lock()
+        self._loaded = False
+
+    async def room(self, cgroup: CgroupParent, sandbox_id: str) -> str:
+        """The group of the shim that a sandbox gets, which is its keeper's id; "": a shim of its own."""
+        if self._most < 2:
+            return ""
+        async with self._lock:
+            await self._load()
+            keeper = self._keeper.get(sandbox_id) or self._with_room(cgroup) or await self._make(cgroup)
+            if keeper:
+                self._join(sandbox_id, keeper)
+            return keeper
+
+    async def left(self, sandbox_id: str) -> None:
+        """A sandbox was removed. The last open shim of a cgroup stays: the next sandbox may come soon."""
+        keeper = self._keeper.pop(sandbox_id, "")
+        if not keeper:
+            return
+        self._members[keeper].discard(sandbox_id)
+        async with self._lock:
+            cgroup = self._open.get(keeper)
+            spare = cgroup is None or list(self._open.values()).count(cgroup) > 1
+            if spare and self._members.get(keeper) == set():
+                await self._remove(keeper)
+
+    async def load(self) -> None:
+        """Learn what an earlier process has left, once."""
+        async with self._lock:
+            await self._load()
+
+    def keeps(self, container_id: str) -> bool:
+        """Whether that is a keeper."""
+        return container_id in self._members
+
+    def ended(self, keeper: str) -> None:
+        """A keeper has ended, most likely by the death of its shim: no more sandboxes are put there."""
+        self._open.pop(keeper, None)
+
+    async def release(self) -> None:
+        """Remove the keepers of nothing; the others stay with their sandboxes."""
+        async with self._lock:
+            for keeper in [one for one, members in self._members.items() if not members]:
+                with suppress(grpc.aio.AioRpcError):  # the next agent does it
+                    await self._remove(keeper)
+
+    def _join(self, sandbox_id: str, keeper: str) -> None:
+        self._keeper[sandbox_id] = keeper
+        self._members.setdefault(keeper, set()).add(sandbox_id)
+
+    def _with_room(self, cgroup: CgroupParent) -> str:
+        fitting = (one for one, path in self._open.items() if path == cgroup.path)
+        return next((one for one in fitting if len(self._members[one]) < self._most), "")
+
+    async def _load(self) -> None:
+        if self._loaded:
+            return
+        containers = (await self._containers.List(containers_pb2.ListContainersRequest(), **self._call)).containers
+        keepers = {one.id: one.labels[KEEPER_LABEL] for one in containers if KEEPER_LABEL in one.labels}
+        self._members = {one: set() for one in keepers}
+        for one in containers:
+            if GROUP_LABEL in one.labels:
+                self._join(one.id, one.labels[GROUP_LABEL])
+        for keeper, cgroup in keepers.items():
+            found = await unless_gone(self._tasks.Get(tasks_pb2.GetRequest(container_id=keeper), **self._call))
+            if found is not None and found.process.pid:
+                self._open[keeper] = cgroup
+            elif not self._members[keeper]:
+                await self._remove(keeper)
+        self._loaded = True
+
+    async def _make(self, cgroup: CgroupParent) -> str:
+        for other in [one for one, path in self._open.items() if path != cgroup.path and not self._members[one]]:
+            await self._remove(other)  # of a worker Pod that was here before
+        keeper = f"shim-{uuid.uuid4().hex[:16]}"
+        try:
+            if not await asyncio.to_thread(_write_program, self._folder):
+                self._most = 0
+                return ""
+            await self._start(keeper, cgroup)
+        except (OSError, grpc.aio.AioRpcError) as error:
+            if isinstance(error, grpc.aio.AioRpcError) and isinstance(translate(error), RuntimeUnavailable):
+                raise
+            self._most = 0  # sandboxes run as well with a shim each
+            with suppress(grpc.aio.AioRpcError):
+                await self._remove(keeper)
+            return ""
+        self._members[keeper] = set()
+        self._open[keeper] = cgroup.path
+        return keeper
+
+    async def _start(self, keeper: str, cgroup: CgroupParent) -> None:
+        group = {GROUP_ANNOTATION: keeper}
+        body = keeper_spec(keeper, str(self._folder), cgroup, group, cgroup_v2=self._cgroup_v2)
+        options = runc_pb2.Options(systemd_cgroup=cgroup.systemd)
+        container = containers_pb2.Container(
+            id=keeper,
+            labels={KEEPER_LABEL: cgroup.path},
+            runtime=containers_pb2.Container.Runtime(
+                name=RUNTIME,
+                options=AnyMessage(type_url=options.DESCRIPTOR.full_name, value=options.SerializeToString()),
+            ),
+            spec=AnyMessage(type_url=SPEC_TYPE, value=json.dumps(body).encode()),
+        )
+        await self._containers.Create(containers_pb2.CreateContainerRequest(container=container), **self._call)
+        await self._tasks.Create(tasks_pb2.CreateTaskRequest(container_id=keeper), **self._call)
+        await self._tasks.Start(tasks_pb2.StartRequest(container_id=keeper), **self._call)
+
+    async def _remove(self, keeper: str) -> None:
+        self._members.pop(keeper, None)
+        self._open.pop(keeper, None)
+        kill = tasks_pb2.KillRequest(container_id=keeper, signal=9, all=True)
+        with suppress(grpc.aio.AioRpcError):  # it has ended
+            await self._tasks.Kill(kill, **self._call)
+            wait = tasks_pb2.WaitRequest(container_id=keeper)
+            await self._tasks.Wait(wait, **{**self._call, "timeout": _KILL_SECONDS})
+        task = tasks_pb2.DeleteTaskRequest(container_id=keeper)
+        await settled(lambda: unless_gone(self._tasks.Delete(task, **self._call)))
+        record = containers_pb2.DeleteContainerRequest(id=keeper)
+        await unless_gone(self._containers.Delete(record, **self._call))
+
+
+def _write_program(folder: Path) -> bool:
+    """The keepers' root file system; False where there is no program for this processor."""
+    program = keeper_program()
+    if program is None:
+        return False
+    (folder / "proc").mkdir(parents=True, exist_ok=True)
+    target = folder / PROGRAM
+    if not target.exists() or target.read_bytes() != program:
+        fresh = folder / f".{PROGRAM}-{uuid.uuid4().hex}"
+        fresh.write_bytes(program)
+        fresh.chmod(0o755)
+        fresh.replace(target)
+    return True
