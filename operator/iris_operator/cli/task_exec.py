@@ -72,20 +72,20 @@ async def execute(session: Session, task: str, request: Request, sink: Sink) -> 
     """Run it to its end; its exit code. ExecError, ApiError."""
     path = task_stream(session.namespace, task, "exec")
     async with session.api.websocket(path, request.params()) as socket:
-        helpers = [asyncio.create_task(keep_alive(socket))]
-        if request.source is not None:
-            helpers.append(asyncio.create_task(_feed(socket, request.source)))
+        hearing = asyncio.create_task(_hear(socket, sink))
+        feeding = asyncio.create_task(_feed(socket, request.source))
+        others = [asyncio.create_task(keep_alive(socket))]
         if request.screen is not None:
-            helpers.append(asyncio.create_task(_resize(socket, request.screen)))
+            others.append(asyncio.create_task(_resize(socket, request.screen)))
         try:
-            return await _hear(socket, sink)
+            await asyncio.wait({hearing, feeding}, return_when=asyncio.FIRST_COMPLETED)
+            if not hearing.done():
+                feeding.result()  # input that can't be read ends the command: it would wait for more for ever
+            return await hearing
         finally:
-            for helper in helpers:
-                helper.cancel()
-            for result in await asyncio.gather(*helpers, return_exceptions=True):
-                # The connection's end is told by whoever hears it; a source's own mistakes are told by nobody else.
-                if isinstance(result, (click.ClickException, OSError)) and not isinstance(result, ConnectionError):
-                    raise result
+            for task in (hearing, feeding, *others):
+                task.cancel()
+            await asyncio.gather(hearing, feeding, *others, return_exceptions=True)
 
 
 async def output_of(session: Session, task: str, command: Sequence[str]) -> tuple[int, bytes]:
@@ -117,7 +117,9 @@ def _ended(how: dict[str, Any]) -> int:
     return int(how["exitCode"])
 
 
-async def _feed(socket: aiohttp.ClientWebSocketResponse, source: AsyncIterator[bytes]) -> None:
+async def _feed(socket: aiohttp.ClientWebSocketResponse, source: AsyncIterator[bytes] | None) -> None:
+    if source is None:
+        return
     with contextlib.suppress(ConnectionResetError):
         async for data in source:
             await socket.send_bytes(Channel.STDIN.head + data)
