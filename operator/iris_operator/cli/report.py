@@ -13,6 +13,7 @@ from iris_operator.api.scalegroup import ScaleGroup
 from iris_operator.api.slice import Slice
 from iris_operator.api.task import Task, TaskPhase
 from iris_operator.cli import group_rows, slice_report
+from iris_operator.cli.task_reasons import REASONS
 from iris_operator.plan.text import duration
 
 
@@ -76,12 +77,16 @@ def _task(task: Task, now: datetime) -> Report:
         facts.append(("ran for", duration((end - status.start_time).total_seconds())))
     if status.exit_code is not None:
         facts.append(("exit code", str(status.exit_code)))
+    if _rests(task, now):
+        facts.append(("next attempt", f"in {duration(_rests(task, now))} at the earliest"))
+    if status.ports and not phase.ended:
+        facts.append(("ports", ", ".join(f"{one.name} {status.host_ip}:{one.port}" for one in status.ports)))
     facts += _attempts(task)
     since = status.finish_time or status.start_time or (binding.bound_at if binding else None)
     return Report(
         "Task", task.metadata.namespace, task.metadata.name,
         "Deleting" if task.deleting and not phase.ended else phase.value, reason, message,
-        since or task.metadata.creation_timestamp, facts, status.conditions, _task_advice(task, phase),
+        since or task.metadata.creation_timestamp, facts, status.conditions, _task_advice(task, phase, now),
     )  # fmt: skip
 
 
@@ -102,25 +107,26 @@ def _attempts(task: Task) -> list[tuple[str, str]]:
     return found
 
 
-_ADVICE = {
-    "ImageNotFound": "Check spec.image: name, tag and registry.",
-    "ImageUnauthorized": "Name a Secret of type kubernetes.io/dockerconfigjson in spec.imagePullSecrets.",
-    "CommandNotFound": "Check spec.command: it must be a program of the image, with its path or on PATH.",
-    "CommandNotExecutable": "Make the file executable in the image, or start it with its interpreter.",
-    "OOMKilled": "Raise spec.resources.limits.memory, or have the command use less.",
-}
+_QUIET = frozenset(("Completed", "Error", "TaskDeleted"))
 
 
-def _task_advice(task: Task, phase: TaskPhase) -> list[str]:
+def _task_advice(task: Task, phase: TaskPhase, now: datetime) -> list[str]:
     name, reason = task.metadata.name, task.status.reason
-    advice = [_ADVICE[reason]] if reason in _ADVICE else []
-    if phase is TaskPhase.WORKER_LOST:
+    found = REASONS.get(reason)
+    advice = [found.do.replace("NAME", name)] if found is not None and reason not in _QUIET else []
+    if phase is TaskPhase.WORKER_LOST and found is None:
         advice.append("Not the command's fault: delete the Task and apply it again.")
     if task.status.start_time is not None:
         advice.append(f"iris logs {name}{'' if phase.ended else ' -f'}")
-    elif task.spec.binding is None and not phase.ended:
+    elif task.spec.binding is None and not phase.ended and not _rests(task, now):
         advice.append("kubectl get slices   (Tasks run only on Ready ones)")
     return advice
+
+
+def _rests(task: Task, now: datetime) -> float:
+    """Seconds until its next attempt may be placed."""
+    until = task.status.retry_after
+    return 0.0 if until is None or task.spec.binding is not None else max(0.0, (until - now).total_seconds())
 
 
 def _slice(found: Slice) -> Report:

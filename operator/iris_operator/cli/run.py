@@ -159,7 +159,9 @@ def exit_code(name: str, task: Task | None) -> int:
     if task is None:
         to_stderr(f"Task {name} was deleted")
         return NOT_RUN_EXIT_CODE
-    if task.status.exit_code is None or task.status.phase == "WorkerLost":
+    # An exit code 0 is no success where the Task is none: it was stopped, or a rule of its retry policy says so.
+    failed = task.status.phase != "Succeeded" and not task.status.exit_code
+    if task.status.exit_code is None or failed or task.status.phase == "WorkerLost":
         to_stderr(f"Task {name} did not run to its end: {state_line(task)}")
         return NOT_RUN_EXIT_CODE if task.status.exit_code in (None, 0) else task.status.exit_code
     if task.status.reason not in ("Completed", "Error"):

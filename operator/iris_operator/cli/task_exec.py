@@ -83,8 +83,8 @@ async def execute(session: Session, task: str, request: Request, sink: Sink) -> 
                 feeding.result()  # input that can't be read ends the command: it would wait for more for ever
             return await hearing
         finally:
-            for task in (hearing, feeding, *others):
-                task.cancel()
+            for helper in (hearing, feeding, *others):
+                helper.cancel()
             await asyncio.gather(hearing, feeding, *others, return_exceptions=True)
 
 
