@@ -27,6 +27,8 @@ from iris_runtimes.protocol import Mount, Sandbox
 log = logging.getLogger(__name__)
 
 _START, _SCRIPT, _STAGE = "start", "setup-script", "stage"
+# The file is the container's: whoever writes to it all the time shall not keep us busy.
+_CALM_SECONDS = 0.05
 # When the kernel has no watch left to give.
 _LOOK_AGAIN_SECONDS = 1.0
 
@@ -40,6 +42,7 @@ class Setups:
         self._installed: Path | None = None
         self._inotify: Inotify | None = None
         self._watches: dict[str, Callable[[], None]] = {}
+        self._went_on: set[str] = set()  # those whose watch has made its one call
 
     async def busybox(self) -> Path:
         """The busybox for containers, in the cache folder, which is the node's: copied there once. NodeFault."""
@@ -73,14 +76,21 @@ class Setups:
     async def look(self, task: Task, sandbox: Sandbox, *, final: bool) -> None:
         """Remember how far it is, and until `final` (its sandbox has ended) have the Task looked at when that changes."""
         uid, path = task.metadata.uid, self._folder(task) / _STAGE
-        self.forget(uid)
-        if not final:
-            self._watch(task, path)  # before it is read: what is written from now on is told
-        stage = await asyncio.to_thread(_read, path, facts(sandbox), final)
+        while True:
+            self.forget(uid)
+            if not final:
+                self._watch(task, path)  # before it is read: what is written from now on is told
+            stage = await asyncio.to_thread(_read, path, facts(sandbox), final)
+            if uid not in self._went_on:  # else it may be older than the word of its change
+                break
+            await asyncio.sleep(_CALM_SECONDS)
+        if stage.is_command:
+            self.forget(uid)
         self._memories.update(task, stage=stage)
 
     def forget(self, uid: str) -> None:
         """Nobody asks any more."""
+        self._went_on.discard(uid)
         call_off = self._watches.pop(uid, None)
         if call_off is not None:
             call_off()
@@ -96,10 +106,11 @@ class Setups:
     def _watch(self, task: Task, path: Path) -> None:
         def went_on() -> None:
             self._watches.pop(uid, None)
+            self._went_on.add(uid)
             assert task.spec.binding is not None
             if self._memories.get(uid).attempt == task.spec.binding.attempt:
                 self._memories.update(task, stage=None)
-            self._on_change(uid)
+            asyncio.get_running_loop().call_later(_CALM_SECONDS, self._on_change, uid)
 
         uid = task.metadata.uid
         try:

@@ -55,7 +55,18 @@ class Node:
     @contextlib.asynccontextmanager
     async def agent(self, *, ready: bool = True) -> AsyncIterator[Agent]:
         """An agent that runs; at the end it is told to end, as by SIGTERM."""
-        config = AgentConfig(NODE, POD, self.namespace, self.pod_uid, "", "s", 0, cache_dir=self.folder)
+        (self.folder / "image-busybox").write_text("a static busybox")
+        config = AgentConfig(
+            NODE,
+            POD,
+            self.namespace,
+            self.pod_uid,
+            "",
+            "s",
+            0,
+            cache_dir=self.folder,
+            busybox=self.folder / "image-busybox",
+        )
         agent, stop = Agent(config, self.api, self.runtime), asyncio.Event()
         running = asyncio.create_task(agent.run(stop))
         try:
