@@ -9,7 +9,15 @@ from pathlib import Path
 
 from iris_operator.agent.inputs.bundle_store import BundleStore, Sink, Tell, Wanted
 from iris_operator.agent.inputs.copying import copy_folder, digest_of, is_folder, pour
-from iris_operator.agent.inputs.download import fetch_http, fetch_s3, http_headers, s3_keys, s3_words, shown
+from iris_operator.agent.inputs.download import (
+    fetch_http,
+    fetch_s3,
+    http_headers,
+    new_session,
+    s3_keys,
+    s3_words,
+    shown,
+)
 from iris_operator.agent.inputs.key_files import Owner, write_files
 from iris_operator.agent.inputs.layout import Layout
 from iris_operator.agent.inputs.model import Fetching, InputFault
@@ -87,7 +95,8 @@ def _by_http(source: HttpSource, digest: str, what: str, objects: Objects) -> Wa
     headers = http_headers(_secret(source.secret_name, objects), source.secret_name)
 
     async def fetch(sink: Sink) -> None:
-        await fetch_http(source, headers, sink)
+        async with new_session() as session:
+            await fetch_http(session, source, headers, sink)
 
     return Wanted(digest, what, f"{objects.namespace} {source.model_dump_json()}", fetch)
 
@@ -96,7 +105,8 @@ def _by_s3(source: S3Source, digest: str, what: str, objects: Objects) -> Wanted
     keys = s3_keys(_secret(source.secret_name, objects), source.secret_name)
 
     async def fetch(sink: Sink) -> None:
-        await fetch_s3(source, keys, sink)
+        async with new_session() as session:
+            await fetch_s3(session, source, keys, sink)
 
     return Wanted(digest, what, f"{objects.namespace} {source.model_dump_json()}", fetch)
 

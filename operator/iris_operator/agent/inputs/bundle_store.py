@@ -92,10 +92,12 @@ class BundleStore:
         """Remove those that no attempt here has mounted and that were last wanted before then; their digests. Blocking."""
         gone = []
         for path in _entries(self._layout.bundles):
+            if path.name.startswith(_UNFINISHED):
+                continue
             with self._lock:
                 in_use = {mark.read_text() for mark in self._layout.attempts.glob(f"*/*/{_MARK}")}
                 new = path.stat().st_mtime > used_before.timestamp()
-                if path.name.startswith(_UNFINISHED) or path.name in in_use or new:
+                if path.name in in_use or new:
                     continue
                 remove_tree(path, self._layout.trash)
             gone.append(f"sha256:{path.name}")

@@ -52,11 +52,20 @@ def s3_keys(secret: Mapping[str, bytes] | None, name: str) -> Keys | None:
     return Keys(*keys)
 
 
-async def fetch_http(source: HttpSource, headers: Mapping[str, str], sink: Sink) -> None:
+def new_session(connector: aiohttp.BaseConnector | None = None) -> aiohttp.ClientSession:
+    """To fetch with; it is the caller's to close."""
+    return aiohttp.ClientSession(
+        connector=connector, headers=_HEADERS, auto_decompress=False, trust_env=True, read_bufsize=2 * _CHUNK
+    )
+
+
+async def fetch_http(
+    session: aiohttp.ClientSession, source: HttpSource, headers: Mapping[str, str], sink: Sink
+) -> None:
     """The archive into the sink. InputFault."""
     what = f"bundle {shown(source.url)}"
     try:
-        async with _session() as session, session.get(URL(source.url), headers=headers, timeout=_TIMEOUT) as answer:
+        async with session.get(URL(source.url), headers=headers, timeout=_TIMEOUT) as answer:
             if answer.status >= 300:
                 raise _refused(what, answer.status, f"{answer.status} {answer.reason or ''}".rstrip())
             await _pour(answer, sink)
@@ -69,12 +78,12 @@ async def fetch_http(source: HttpSource, headers: Mapping[str, str], sink: Sink)
         raise InputFault("BundleInvalid", f"{what}: the URL or the Secret's value can't be sent") from error
 
 
-async def fetch_s3(source: S3Source, keys: Keys | None, sink: Sink) -> None:
+async def fetch_s3(session: aiohttp.ClientSession, source: S3Source, keys: Keys | None, sink: Sink) -> None:
     """The archive into the sink. InputFault."""
     bucket = Bucket(source.endpoint, source.region, source.bucket)
     what = s3_words(source)
     try:
-        async with _session() as session, get_object(session, bucket, source.key, keys, datetime.now(UTC)) as answer:
+        async with get_object(session, bucket, source.key, keys, datetime.now(UTC)) as answer:
             await _pour(answer, sink)
     except S3Error as error:
         words = f"{error.status} {error.code}".rstrip() if error.status else _network_words(error.__cause__ or error)
@@ -86,10 +95,6 @@ async def fetch_s3(source: S3Source, keys: Keys | None, sink: Sink) -> None:
 def s3_words(source: S3Source) -> str:
     """What it is called in messages."""
     return f"bundle s3://{source.bucket}/{source.key}"
-
-
-def _session() -> aiohttp.ClientSession:
-    return aiohttp.ClientSession(headers=_HEADERS, auto_decompress=False, trust_env=True, read_bufsize=2 * _CHUNK)
 
 
 async def _pour(answer: aiohttp.ClientResponse, sink: Sink) -> None:

@@ -60,7 +60,7 @@ class Tree:
 
     def hard_link(self, name: str, to: str) -> None:
         """The same file once more."""
-        source = self.root.joinpath(*parts_of(to.lstrip("/"), "the bundle's archive"))
+        source = self.root.joinpath(*_inside(to))
         if not source.is_file():
             raise invalid(f"links {name!r} to {to!r}, which is no file before it")
         os.link(source, self._fresh(name))
@@ -109,10 +109,14 @@ class Tree:
         self._entries += 1
         if self._entries > self.limits.entries:
             raise InputFault("BundleTooLarge", f"the bundle has more than {self.limits.entries} files")
-        try:
-            return parts_of(name.lstrip("/"), "the bundle's archive")
-        except InputFault as fault:
-            raise InputFault("BundleInvalid", str(fault)) from fault
+        return _inside(name)
+
+
+def _inside(name: str) -> tuple[str, ...]:
+    try:
+        return parts_of(name.lstrip("/"), "the bundle's archive")
+    except InputFault as fault:
+        raise InputFault("BundleInvalid", str(fault)) from fault
 
 
 def unpack(archive: Path, root: Path, limits: Limits | None = None) -> None:
