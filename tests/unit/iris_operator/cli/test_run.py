@@ -51,6 +51,8 @@ def ended(**status: Any) -> Task:
         (ended(phase="Failed", reason="OOMKilled", exitCode=137), 137),
         (ended(phase="Failed", reason="ImageNotFound", exitCode=None), NOT_RUN_EXIT_CODE),
         (ended(phase="WorkerLost", reason="WorkerDeleted", exitCode=0), NOT_RUN_EXIT_CODE),
+        (ended(phase="Failed", reason="RunningTimeout", exitCode=0), NOT_RUN_EXIT_CODE),
+        (ended(phase="Preempted", reason="SpotReclaimed", exitCode=None), NOT_RUN_EXIT_CODE),
         (None, NOT_RUN_EXIT_CODE),
     ],
 )
