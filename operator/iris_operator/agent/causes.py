@@ -52,7 +52,7 @@ def asked_to_stop(reason: str) -> StopCause:
 
 def next_limit(task: Task, memory: Memory, started: datetime | None) -> Limit | None:
     """The limit that comes first; `started`: since when the command runs, None before."""
-    limits = (_running(task, started), _building(task, memory, started), _container(task, memory))
+    limits = (_running(task, started), _building(task, memory, started), _container(task, memory, started))
     return min((limit for limit in limits if limit is not None), key=lambda limit: limit.at, default=None)
 
 
@@ -87,10 +87,15 @@ def _building(task: Task, memory: Memory, started: datetime | None) -> Limit | N
     return Limit(binding.bound_at + timedelta(seconds=seconds), cause)
 
 
-def _container(task: Task, memory: Memory) -> Limit | None:
+def _container(task: Task, memory: Memory, started: datetime | None) -> Limit | None:
     """Of a container that is made with a set-up script: an image alone may take as long as it takes."""
     life, binding = task.spec.container_lifetime, task.spec.binding
-    if life.setup_script is None or binding is None or (memory.stage is not None and memory.stage.script_is_over):
+    if (
+        started is not None
+        or life.setup_script is None
+        or binding is None
+        or (memory.stage is not None and memory.stage.script_is_over)
+    ):
         return None
     seconds = life.start_timeout_seconds
     words = (
