@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 
+from iris_operator.agent import status as say
 from iris_operator.agent.config import AgentConfig
 from iris_operator.agent.diff import (
     Action,
@@ -24,9 +25,12 @@ from iris_operator.agent.diff import (
     Signal,
     Start,
 )
+from iris_operator.agent.entry import script_command, script_text
 from iris_operator.agent.gpus import Grant, Inventory, NoFreeGpus
+from iris_operator.agent.holds import Holds
 from iris_operator.agent.inputs.model import NO_INPUTS
 from iris_operator.agent.labels import TASK_NAME, facts
+from iris_operator.agent.lifetime import outlives
 from iris_operator.agent.log_files import drop_logs, name_logs, name_of_logs
 from iris_operator.agent.memories import Memories
 from iris_operator.agent.metrics import Metrics
@@ -47,7 +51,7 @@ from iris_operator.api.task import Task, TaskPhase
 from iris_operator.ports.errors import ConflictError, NotFoundError
 from iris_operator.ports.kube import TASKS, KubeApi
 from iris_runtimes.errors import ImageNotFound, RuntimeFault
-from iris_runtimes.protocol import Runtime, SandboxState
+from iris_runtimes.protocol import Runtime, SandboxSpec, SandboxState
 
 log = logging.getLogger(__name__)
 
@@ -72,6 +76,7 @@ class Actor:
         pulls: Pulls,
         pre_stops: PreStops,
         setups: Setups,
+        holds: Holds,
         node: NodeKeeper,
         metrics: Metrics,
         now: Callable[[], datetime],
@@ -81,7 +86,7 @@ class Actor:
         self._config, self._api, self._runtime = config, api, runtime
         self._store, self._sandboxes, self._reporter = store, sandboxes, reporter
         self._memories, self._pulls, self._metrics, self._now = memories, pulls, metrics, now
-        self._pre_stops, self._setups, self._node = pre_stops, setups, node
+        self._pre_stops, self._setups, self._holds, self._node = pre_stops, setups, holds, node
         self._start_slots = asyncio.Semaphore(_STARTS_SIDE_BY_SIDE)
         self._removal_slots = asyncio.Semaphore(_REMOVALS_SIDE_BY_SIDE)
         self._granted: dict[str, Grant] = {}
@@ -120,7 +125,7 @@ class Actor:
             if self._store.get(uid) is not task or self.place is None:
                 return True  # it changed while it waited for its turn
             try:
-                await self._start_now(task, self.place)
+                return await self._start_now(task, self.place)
             except ImageNotFound:
                 # It was there a moment ago: removed by someone, not missing.
                 self._memories.update(task, image_digest="")
@@ -138,34 +143,58 @@ class Actor:
                 self._granted.pop(uid, None)
         return True
 
-    async def _start_now(self, task: Task, place: Place) -> None:
+    async def _start_now(self, task: Task, place: Place) -> bool:
+        """Whether to look again at once."""
         uid, binding = task.metadata.uid, task.spec.binding
         assert binding is not None
         self._node.check_room(uid)
         in_use = await asyncio.to_thread(host_ports) if task.spec.ports else HostPorts()
-        grant = self._granted[uid] = self._grant(task, in_use)
+        only = await self._holds.gpus(task) if outlives(task) else None
+        grant = self._granted[uid] = self._grant(task, in_use, only)
         with contextlib.suppress(OSError):  # a disk that takes no log is the start's to tell of
             await asyncio.to_thread(name_logs, self._config.logs_dir, uid, task.metadata.name)
         log_path = self._config.log_path(uid, binding.attempt)
         memory = self._memories.of(task)
         spec = sandbox_spec(task, place, grant, memory.image_digest, log_path, self._now(), memory.inputs)
-        if has_setup(task):
+        if outlives(task):
+            inner = await self._enter(task, spec, memory.inputs.setup_script)
+            if inner is None:
+                return False
+            spec = inner
+        elif has_setup(task):
             before, mounts = await self._setups.prepare(task, memory.inputs.setup_script)
             spec = replace(spec, before=before, mounts=(*spec.mounts, *mounts))
         sandbox = await self._runtime.start(spec)
         self._metrics.tasks_started += 1
-        self._memories.update(task, trouble=None, stage=None, inputs=NO_INPUTS)  # they may hold much, and Secrets' values
+        self._memories.update(
+            task, trouble=None, stage=None, inputs=NO_INPUTS
+        )  # they may hold much, and Secrets' values
         if sandbox.state is SandboxState.EXITED:
             await self._sandboxes.look(sandbox.id)
         else:
             self._sandboxes.put(sandbox)
+        return True
 
-    def _grant(self, task: Task, in_use: HostPorts) -> Grant:
+    async def _enter(self, task: Task, spec: SandboxSpec, config_map_script: str) -> SandboxSpec | None:
+        """In its container; None while that is being set up, which is told."""
+        script = script_text(task, config_map_script)
+        busybox = await self._setups.busybox()
+        inner = await self._holds.enter(task, spec, busybox, script_command(script) if script else [])
+        if inner is None:
+            status = say.container_setting_up(task, str(spec.log_path))
+            if task.status.reason != status.reason:
+                self._reporter.want(task.metadata.uid, status)
+        return inner
+
+    def _grant(self, task: Task, in_use: HostPorts, only: tuple[str, ...] | None) -> Grant:
+        """`only`: of these GPUs, which its container has."""
         wanted = {**amounts(task.spec.resources.requests), **amounts(task.spec.resources.limits)}
         taken = [gpu for grant in self._granted.values() for gpu in grant.gpus]
         for sandbox in self._sandboxes.all():
             if sandbox.state is not SandboxState.EXITED and facts(sandbox).task_uid != task.metadata.uid:
                 taken += facts(sandbox).gpus
+        if only is not None:
+            taken += [gpu for gpu in self.inventory.gpus if gpu not in only]
         found = self.inventory.grant(wanted.get(GPU_RESOURCE, 0), bool(wanted.get(RDMA_RESOURCE)), taken)
         held = self._ports_taken(task.metadata.uid) if task.spec.ports else {}
         return replace(found, ports=allot(task, held, in_use, self._config.node_name))

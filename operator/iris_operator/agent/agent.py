@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
@@ -12,13 +13,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from iris_operator.adapters.kube.informer import Informer
-from iris_operator.agent import gpus
+from iris_operator.agent import gpus, outside
 from iris_operator.agent.act import Actor
 from iris_operator.agent.backoff import Backoff
 from iris_operator.agent.config import AgentConfig
 from iris_operator.agent.credentials import credentials_for
 from iris_operator.agent.diff import Worker
 from iris_operator.agent.drain import RESERVE_SECONDS, kill_at, pod_deadline
+from iris_operator.agent.holds import Holds
 from iris_operator.agent.inputs.prepare import Preparer
 from iris_operator.agent.inputs.room import RoomKeeper
 from iris_operator.agent.labels import facts
@@ -57,6 +59,7 @@ _PROBE_SECONDS = 5.0
 _RUNTIME_SILENCE_SECONDS = 30.0
 _LOOK_AT_ALL_SECONDS = 60.0
 _SETTLED_SECONDS = 0.05
+_LATE_SECONDS = 5.0
 _ARCHIVE_SECONDS = 15.0  # for logs to be archived, when the Pod goes
 _BURST = 8
 
@@ -85,12 +88,21 @@ class Agent:
         self._prober = Prober(self._asker, self._probed, self._take_in, now)
         self._pre_stops = PreStops(runtime, self._memories, self._mark, now, config.host_ip)
         self._setups = Setups(config.cache_dir, config.busybox, self._memories, self._mark)
+        self._holds = Holds(runtime, self._sandboxes, config.pod_uid, config.node_name, self._mark, now)
         self._node = NodeKeeper(
-            config, api, runtime, self._store, self._sandboxes, self.metrics, self.log_state, self._mark, self._disk_told
+            config,
+            api,
+            runtime,
+            self._store,
+            self._sandboxes,
+            self.metrics,
+            self.log_state,
+            self._mark,
+            self._disk_told,
         )
         self._actor = Actor(
             config, api, runtime, self._store, self._sandboxes, self._reporter, self._memories, self._pulls,
-            self._pre_stops, self._setups, self._node, self.metrics, now,
+            self._pre_stops, self._setups, self._holds, self._node, self.metrics, now,
         )  # fmt: skip
         worker = Worker(config.pod_uid, config.pod_name, config.node_name, ready=False, since=now())
         self._loop = Loop(worker, self._store, self._sandboxes, self._memories, now)
@@ -109,7 +121,15 @@ class Agent:
     async def run(self, stop: asyncio.Event) -> None:
         """Until `stop`; then the Tasks too are stopped if the Pod goes, else they run on without us."""
         async with AsyncExitStack() as stack:
-            for closing in (self._asker, self._reporter, self._pulls, self._pre_stops, self._setups, self._loop):
+            for closing in (
+                self._asker,
+                self._reporter,
+                self._pulls,
+                self._pre_stops,
+                self._setups,
+                self._holds,
+                self._loop,
+            ):
                 stack.push_async_callback(closing.close)
             async with asyncio.TaskGroup() as group:
                 watching = [
@@ -121,6 +141,7 @@ class Agent:
                     group.create_task(self._prober.run(), name="probe Tasks"),
                     group.create_task(self._log_times.run(), name="note the logs' times"),
                     group.create_task(self._node.run(), name="look after the node"),
+                    group.create_task(self._holds.run(), name="look after containers that stay"),
                 ]
                 registered = group.create_task(self._register(), name="heartbeat")
                 await stop.wait()
@@ -222,9 +243,14 @@ class Agent:
 
     async def _register(self) -> None:
         """Learn our place, then what is desired and observed, begin, and only then say that we are here."""
-        await self._learn_place()
-        await self._sandboxes.synced.wait()
-        await self._informer.synced.wait()
+        late = asyncio.create_task(self._beat_when_late(), name="heartbeat of an agent that can't begin")
+        try:
+            await self._learn_place()
+            await self._sandboxes.synced.wait()
+            await self._informer.synced.wait()
+        finally:
+            late.cancel()
+            await asyncio.gather(late, return_exceptions=True)
         await self._inputs.sweep({*self._store.tasks, *(facts(one).task_uid for one in self._sandboxes.all())})
         self._loop.open(self._actor)
         self._node.opened.set()
@@ -234,11 +260,19 @@ class Agent:
         log.info("agent %s is up on node %s: %s", VERSION, self._config.node_name, self.describe())
         await self._heartbeat.run()
 
+    async def _beat_when_late(self) -> None:
+        """What keeps us from beginning is told by the Lease: a Pod that isn't ready says no more than that."""
+        await asyncio.sleep(_LATE_SECONDS)
+        await self._heartbeat.run()
+
     async def _learn_place(self) -> None:
         backoff = Backoff(0.2, 5.0)
         while True:
             try:
-                context = await self._runtime.pod_context(self._config.pod_uid)
+                if self._config.outside:
+                    context = outside.context(os.environ)
+                else:
+                    context = await self._runtime.pod_context(self._config.pod_uid)
                 break
             except RuntimeFault as fault:
                 log.warning("learning our Pod's cgroup and devices: %s", fault)
@@ -270,7 +304,7 @@ class Agent:
             self._loop.mark_all()
 
     async def _drain(self) -> None:
-        end = await pod_deadline(self._api, self._config, self._now())
+        end = None if self._config.outside else await pod_deadline(self._api, self._config, self._now())
         if end is None:
             log.info("ending; the Pod stays, and so do its Tasks: the next agent adopts them")
             return

@@ -26,6 +26,8 @@ from iris_operator.agent.lifetime import (
 )
 from iris_operator.agent.log_files import last_line
 from iris_operator.agent.sandboxes import Sandboxes
+from iris_operator.api.names import GPU_RESOURCE
+from iris_operator.api.quantity import amounts
 from iris_operator.api.task import Task
 from iris_runtimes.errors import RuntimeFault, SandboxNotFound
 from iris_runtimes.keyed import KeyedOperations
@@ -80,6 +82,21 @@ class Holds:
         warning = "" if isinstance(verdict, Launch) else verdict.warning
         inner = inner_spec(task, spec)
         return replace(inner, labels={**inner.labels, labels.NOTE: warning}) if warning else inner
+
+    async def gpus(self, task: Task) -> tuple[str, ...] | None:
+        """Those of the Task's container; None when it is yet to be made. ContainerUnfit when they are too few."""
+        found = await self._find(container_of(task))
+        if found is None or found.state is not SandboxState.RUNNING:
+            return None
+        has = tuple(one for one in found.labels.get(labels.GPUS, "").split(",") if one)
+        wanted = amounts({**task.spec.resources.requests, **task.spec.resources.limits}).get(GPU_RESOURCE, 0)
+        if wanted > len(has):
+            name = task.spec.container_lifetime.name
+            raise ContainerUnfit(
+                "ContainerTooSmall",
+                f"container {name} on node {self._node} has {len(has)} GPUs; the Task needs {wanted}",
+            )
+        return has
 
     async def run(self) -> None:
         """Take away what an earlier worker left and, for ever, what has been idle for long. Until cancelled."""

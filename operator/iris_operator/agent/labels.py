@@ -40,6 +40,7 @@ class SandboxFacts:
     started_at: datetime | None
     ports: tuple[PortStatus, ...] = ()
     host_ip: str = ""
+    note: str = ""
 
 
 def facts(sandbox: Sandbox) -> SandboxFacts:
@@ -56,6 +57,7 @@ def facts(sandbox: Sandbox) -> SandboxFacts:
         started_at=parse_time(labels.get(STARTED_AT, "")),
         ports=from_label(labels.get(PORTS, "")),
         host_ip=labels.get(HOST_IP, ""),
+        note=labels.get(NOTE, ""),
     )
 
 

@@ -104,6 +104,7 @@ def launch_spec(task: Task, spec: SandboxSpec, busybox: Path, *, with_setup: boo
         CONTAINER: container_of(task),
         IMAGE: task.spec.image,
         IDLE_SECONDS: str(life.idle_seconds),
+        labels.GPUS: spec.labels.get(labels.GPUS, ""),
         **({SET_UP: "true"} if with_setup else {}),
     }
     made = replace(

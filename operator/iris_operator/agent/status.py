@@ -62,15 +62,21 @@ def setting_up(task: Task, sandbox: Sandbox, stage: Stage) -> TaskStatus:
     return _new(task, TaskPhase.BUILDING, "SettingUp", message, {"log_path": facts(sandbox).log_path})
 
 
+def container_setting_up(task: Task, log_path: str) -> TaskStatus:
+    """Building: the container that it will run in, and that will outlive it, is set up."""
+    message = f"container {task.spec.container_lifetime.name} is fresh: its set-up script runs"
+    return _new(task, TaskPhase.BUILDING, "SettingUp", message, {"log_path": log_path})
+
+
 def running(task: Task, sandbox: Sandbox, since: datetime) -> TaskStatus:
     """Running, since its command's start."""
     more = _where(task, sandbox) | {
         "start_time": since,
         "finish_time": None,
         "exit_code": None,
-        "conditions": _conditions(task, since, RUNNING, "True", "Started", ""),
+        "conditions": _conditions(task, since, RUNNING, "True", "Started", facts(sandbox).note),
     }
-    return _new(task, TaskPhase.RUNNING, "Started", "", more)
+    return _new(task, TaskPhase.RUNNING, "Started", facts(sandbox).note, more)
 
 
 def exited(task: Task, sandbox: Sandbox, cause: StopCause | None, stage: Stage | None = None) -> TaskStatus:

@@ -23,6 +23,7 @@ from iris_runtimes.hold import BUSYBOX, hold_command
 from iris_runtimes.protocol import CgroupParent, Mount, Sandbox, SandboxSpec, SandboxState
 from tests.builders import NOW
 from tests.builders import task as task_builder
+from tests.unit.iris_operator.agent.harness import Node, until
 
 BUSY = Path("/var/cache/iris/bin/busybox")
 WORKER = "uid-worker"
@@ -229,3 +230,57 @@ async def test_an_idle_one_goes_when_it_was_to(world: Fixture, monkeypatch: pyte
         while world.runtime.sandboxes:
             await asyncio.sleep(0.01)
     running.cancel()
+
+
+STAYS: dict[str, Any] = {"containerLifetime": {"policy": "Persistent", "name": "lab"}, "placement": {"sliceName": "s"}}
+HOLD = "hold-default-lab"
+
+
+async def test_an_agent_runs_one_task_after_the_other_in_it(node: Node) -> None:
+    lifetime = {**STAYS["containerLifetime"], "setupScript": {"inline": "make ready"}, "startTimeoutSeconds": 86400}
+    async with node.agent():
+        first = await node.bind("a", ("sleep", "1"), **{**STAYS, "containerLifetime": lifetime})
+        status = await node.phase("Building", "a")
+        assert (status["reason"], status["message"]) == (
+            "SettingUp", "container lab is fresh: its set-up script runs",
+        )  # fmt: skip
+        node.runtime.finish(setup_of(HOLD))
+        await node.phase("Running", "a")
+        assert node.runtime.specs[f"task-{first}-1"].inside == HOLD
+        node.runtime.finish(f"task-{first}-1")
+        assert (await node.phase("Succeeded", "a"))["exitCode"] == 0
+        await until(lambda: f"task-{first}-1" not in node.runtime.sandboxes)
+        second = await node.bind("b", ("true",), **STAYS)
+        await node.phase("Succeeded", "b")
+        assert node.runtime.specs[f"task-{second}-1"].inside == HOLD
+    assert node.runtime.started.count(HOLD) == node.runtime.started.count(setup_of(HOLD)) == 1
+
+
+async def test_a_new_agent_finds_the_task_in_its_container(node: Node) -> None:
+    async with node.agent():
+        uid = await node.bind("a", ("sleep", "1"), **STAYS)
+        await node.phase("Running", "a")
+    async with node.agent():
+        node.runtime.finish(f"task-{uid}-1", 3)
+        status = await node.phase("Failed", "a")
+    assert (status["exitCode"], status["attempt"]) == (3, 1)
+    assert node.runtime.started == [HOLD, f"task-{uid}-1"]
+
+
+async def test_a_container_that_must_be_there_and_is_not(node: Node) -> None:
+    async with node.agent():
+        await node.bind("a", **{**STAYS, "containerLifetime": {"policy": "NoLaunch", "name": "lab"}})
+        status = await node.phase("Failed", "a")
+    assert status["reason"] == "ContainerNotRunning"
+    assert not node.runtime.started
+
+
+async def test_the_container_dies_under_its_task(node: Node) -> None:
+    """Nobody's command ended: the platform's, and the next attempt makes another."""
+    async with node.agent():
+        uid = await node.bind("a", ("sleep", "1"), **STAYS)
+        await node.phase("Running", "a")
+        node.runtime.finish(HOLD, 137, lost=True)
+        status = await node.over(1, "a")
+        assert status["attempts"][0]["cause"] == "Infrastructure"
+        assert f"task-{uid}-1" not in node.runtime.sandboxes
