@@ -72,7 +72,7 @@ async def _run(config: AgentConfig, runtime_name: str) -> None:
     runtime = _make_runtime(config, runtime_name)
     async with KubeClient(await connect(), user_agent=f"iris-agent/{VERSION}", connections=_CONNECTIONS) as api:
         agent = Agent(config, api, runtime)
-        app = agent_app(config.logs_dir, agent.log_state, agent.health_problem, agent.describe, agent.metrics_text)
+        app = agent_app(agent.health_problem, agent.describe, agent.metrics_text)
         runner = await serve(app, config.host_ip, config.port)
         streams = asyncio.create_task(_serve_streams(config, api, agent), name="streams")
         try:

@@ -12,12 +12,11 @@ import click
 from iris_operator.api.streams import task_stream
 from iris_operator.api.task import Task
 from iris_operator.cli.log_bytes import Counted, Plain, Stamped
-from iris_operator.cli.log_proxy import proxy_path, too_much_for_a_proxy
 from iris_operator.cli.objects import get_task, watch_task
 from iris_operator.cli.session import Session
 from iris_operator.cli.transfer import size_text
 from iris_operator.ports.errors import ApiError, NotFoundError, UnavailableError
-from iris_operator.ports.kube import PODS, TASKS
+from iris_operator.ports.kube import TASKS
 
 OFFSET_HEADER = "Iris-Log-Offset"
 # An agent that is being restarted is back within seconds.
@@ -195,25 +194,13 @@ class LogStream:
         """Copy; an agent, a gateway or an API server that is away for some seconds is waited for."""
         while True:
             try:
-                try:
-                    await self._copy(task_stream(self.session.namespace, self.name, "log"), follow)
-                except NotFoundError as error:
-                    if "page not found" not in error.message and "could not find the requested" not in error.message:
-                        raise
-                    await self._copy(await self._old_road(task), follow)
+                await self._copy(task_stream(self.session.namespace, self.name, "log"), follow)
                 self.unreachable_since = None
                 return
             except NotFoundError as error:
                 raise LogGone(self._no_log(task, error)) from error
             except UnavailableError as error:
                 await self._wait_for_agent(task, error)
-
-    async def _old_road(self, task: Task) -> str:
-        """Where no gateway is: the agent through pods/proxy, which knows less."""
-        binding = task.spec.binding
-        if binding is None or self.attempt not in (0, binding.attempt) or too_much_for_a_proxy(self.wanted):
-            raise click.ClickException("that is asked of Iris' gateway, which is not installed here: helm upgrade iris")
-        return proxy_path(await self.session.api.get(PODS, binding.worker_pod, self.session.namespace), task, binding)
 
     async def _copy(self, path: str, follow: bool) -> None:
         params = {"follow": "1" if follow else "0"}
@@ -251,6 +238,10 @@ class LogStream:
         await asyncio.sleep(_AGAIN_SECONDS)
 
     def _no_log(self, task: Task, error: ApiError) -> str:
+        if "page not found" in error.message:  # the API server's own words for an API that it does not have
+            return (
+                "logs come through Iris' gateway, and there is no gateway in this cluster: chart value gateway.create"
+            )
         name, binding = task.metadata.name, task.spec.binding
         archived = f" It is kept at {task.status.log_archive}." if task.status.log_archive else ""
         present = binding is not None and self.attempt in (0, binding.attempt)

@@ -1,8 +1,7 @@
-"""The log files and the HTTP API that serves them (on a unix socket: unit tests have no others)."""
+"""The log files, and the HTTP API beside them (on a unix socket: unit tests have no others)."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
@@ -20,19 +19,11 @@ UID = "6dad5bce-aaa1-4e3e-be79-27a1842a2106"
 
 
 class Server:
-    """An agent's HTTP API whose log states a test sets."""
+    """An agent's HTTP API whose problem a test sets."""
 
-    def __init__(self, folder: Path) -> None:
-        self.logs = folder / "logs"
-        self.state: LogState = "ended"
+    def __init__(self) -> None:
         self.problem = ""
         self.session: aiohttp.ClientSession | None = None
-
-    def write(self, text: str) -> None:
-        path = self.logs / UID / "1" / "output.log"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("a") as file:
-            file.write(text)
 
     async def get(self, path: str) -> tuple[int, str]:
         assert self.session is not None
@@ -42,10 +33,8 @@ class Server:
 
 @pytest.fixture
 async def server(tmp_path: Path) -> AsyncIterator[Server]:
-    found = Server(tmp_path)
-    app = agent_app(
-        found.logs, lambda uid, attempt: found.state, lambda: found.problem, lambda: {"node": "n"}, lambda: "m 1\n"
-    )
+    found = Server()
+    app = agent_app(lambda: found.problem, lambda: {"node": "n"}, lambda: "m 1\n")
     runner = web.AppRunner(app)
     await runner.setup()
     await web.UnixSite(runner, str(tmp_path / "s")).start()
@@ -65,52 +54,9 @@ async def test_health_says_the_problem(server: Server) -> None:
     assert (await server.get("/metrics"))[1] == "m 1\n"
 
 
-async def test_a_log_as_it_is(server: Server) -> None:
-    server.write("a\nb\nc\n")
-    assert await server.get(f"/v1/logs/{UID}/1") == (200, "a\nb\nc\n")
-    assert await server.get(f"/v1/logs/{UID}/1?tail=2") == (200, "b\nc\n")
-    assert await server.get(f"/v1/logs/{UID}/1?sinceBytes=2") == (200, "b\nc\n")
-
-
-async def test_the_first_byte_is_told(server: Server) -> None:
-    server.write("a\nb\nc\n")
-    assert server.session is not None
-    async with server.session.get(f"http://agent/v1/logs/{UID}/1?tail=1") as response:
-        assert response.headers["Iris-Log-Offset"] == "4"
-
-
-async def test_following_ends_with_the_task_and_misses_nothing(server: Server) -> None:
-    server.state = "waiting"
-    following = asyncio.create_task(server.get(f"/v1/logs/{UID}/1?follow=1"))
-    await asyncio.sleep(0.05)
-    server.state = "running"
-    server.write("one\n")
-    await asyncio.sleep(0.15)
-    assert not following.done()
-    server.write("two\n" * 100_000)
-    server.state = "ended"
-    assert await following == (200, "one\n" + "two\n" * 100_000)
-
-
-async def test_unknown_logs(server: Server) -> None:
-    server.state = "unknown"
-    assert (await server.get(f"/v1/logs/{UID}/1"))[0] == 404
-    server.problem = "not synced"
-    assert (await server.get(f"/v1/logs/{UID}/1"))[0] == 503  # it can't know yet
-
-
-@pytest.mark.parametrize(
-    "path",
-    ["/v1/logs/..%2F..%2Fetc/1", "/v1/logs/../1", f"/v1/logs/{UID}/..%2F1", f"/v1/logs/{UID}/x", "/v1/logs/.hidden/1"],
-)
-async def test_paths_stay_inside(server: Server, path: str) -> None:
-    assert (await server.get(path))[0] in (400, 404)
-
-
-@pytest.mark.parametrize("query", ["tail=x", "sinceBytes=x", "sinceBytes=-1"])
-async def test_bad_numbers_are_refused(server: Server, query: str) -> None:
-    server.write("a\n")
-    assert (await server.get(f"/v1/logs/{UID}/1?{query}"))[0] == 400
+async def test_it_gives_no_log_to_whoever_asks(server: Server) -> None:
+    for path in (f"/v1/logs/{UID}/1", f"/v1/tasks/{UID}/1/log"):
+        assert (await server.get(path))[0] == 404
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ class Answer:
 
 
 class Api(FakeKube):
-    """The fake API with a pods/proxy: `answers` are given in turn, the last one for ever; `asked` is what was asked."""
+    """The fake API with a gateway: `answers` are given in turn, the last one for ever; `asked` is what was asked."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -45,17 +45,11 @@ async def test_it_asks_the_gateway(api: Api) -> None:
     assert api.asked == [(LOG, {"follow": "0", "attempt": "1"})]
 
 
-async def test_without_a_gateway_it_asks_the_agent_through_pods_proxy(api: Api) -> None:
-    uid = await api.task(STARTED)
-    await api.worker(port=10077)
-    api.answers = [NotFoundError(404, "", "404 page not found\n"), Answer(b"words\n")]
-    terminal = Terminal(api)
-    await terminal.stream.print()
-    assert terminal.out == b"words\n"
-    assert api.asked[1][0] == f"/api/v1/namespaces/default/pods/s-worker-0:10077/proxy/v1/logs/{uid}/1"
+async def test_without_a_gateway_it_says_so(api: Api) -> None:
+    await api.task(STARTED)
     api.answers = [NotFoundError(404, "", "404 page not found\n")]
-    with pytest.raises(click.ClickException, match="gateway, which is not installed"):
-        await Terminal(api, timestamps=True).stream.print()
+    with pytest.raises(click.ClickException, match="no gateway in this cluster"):
+        await Terminal(api).stream.print()
 
 
 async def test_what_is_wanted_is_handed_on(api: Api) -> None:
