@@ -193,6 +193,10 @@ CASES = {
         task(RUNNING, **SETUP, **LIMITED), sandbox(), at(COMMAND, since=7), 30, again=67
     ),
     "set-up script, its container's limit": Case(task(**SCRIPTED), sandbox(), at(AT), 19, "Signal"),
+    "runs in a container that outlives it, which its script has set up": Case(
+        task(RUNNING, containerLifetime={**SCRIPTED["containerLifetime"], "policy": "Persistent", "name": "c"}),
+        sandbox(), after=19,
+    ),
     "set-up script is over, so is its container's limit": Case(
         task(RUNNING, **SCRIPTED), sandbox(), at(COMMAND), 19
     ),
