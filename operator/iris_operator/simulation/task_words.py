@@ -8,7 +8,7 @@ from datetime import datetime
 from iris_operator.api.base import Condition
 from iris_operator.api.task import Task, TaskPhase, TaskStatus
 from iris_operator.plan.conditions import set_condition
-from iris_operator.plan.task_retry import AttemptEnd, attempt_over, of_attempt
+from iris_operator.plan.task_retry import MOVES, AttemptEnd, attempt_over, of_attempt
 
 
 def running(task: Task, now: datetime) -> TaskStatus:
@@ -30,9 +30,10 @@ def ended(task: Task, phase: TaskPhase, reason: str, now: datetime) -> TaskStatu
 
 
 def moved(task: Task, reason: str, started: float | None, now: datetime) -> TaskStatus:
-    """This attempt was stopped for Iris's own ends, and costs nothing: the Task is placed elsewhere."""
+    """This attempt was stopped for Iris's own ends: the Task is placed elsewhere."""
     start = None if started is None else task.status.start_time
-    return attempt_over(task, AttemptEnd(reason, f"it was stopped: {reason}", now, cause=None, start_time=start))
+    cause = MOVES.get(reason)  # a preemption has a budget; other moves cost nothing
+    return attempt_over(task, AttemptEnd(reason, f"it was stopped: {reason}", now, cause=cause, start_time=start))
 
 
 def _of(task: Task, phase: TaskPhase, reason: str, message: str, more: Mapping[str, object]) -> TaskStatus:

@@ -96,9 +96,8 @@ class World:
 
     def ended(self, name: str, seconds: float = 60) -> dict[str, Any]:
         """The status of a Task that has ended."""
-        status: dict[str, Any] = self.wait_phase(name, "Succeeded", "Failed", "Killed", "WorkerLost", seconds=seconds)[
-            "status"
-        ]
+        phases = ("Succeeded", "Failed", "Killed", "Preempted", "WorkerLost")
+        status: dict[str, Any] = self.wait_phase(name, *phases, seconds=seconds)["status"]
         return status
 
     def until(self, look: Callable[[], T | None], what: str, seconds: float = 60) -> T:
