@@ -157,7 +157,10 @@ class ContainerLifetime(Model):
         ),
     ] = ""
     setup_script: Annotated[
-        SetupScript | None, Field(description="Run once in a fresh container, before the set-up commands.")
+        SetupScript | None,
+        Field(
+            description="Run once in a fresh container, before the set-up commands: by bash -eo pipefail, or by busybox' shell where there is no bash."
+        ),
     ] = None
     start_timeout_seconds: Annotated[
         int, Field(ge=1, le=86400, description="For its image, its start and its set-up script.")
