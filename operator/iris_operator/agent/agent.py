@@ -78,6 +78,7 @@ class Agent:
         self.metrics = Metrics()
         self._config, self._api, self._runtime, self._now = config, api, runtime, now
         self._memories = Memories()
+        self._cant_begin = "it does not know its Pod's cgroup"
         self._store = TaskStore(config.node_name, self._mark)
         self._sandboxes = Sandboxes(runtime, self._mark)
         self._log_times = LogTimes()
@@ -159,7 +160,7 @@ class Agent:
                 why = self._sandboxes.why_down
                 return f"the runtime on node {self._config.node_name} has not answered for {silent:.0f}s: {why}"
         if self._actor.place is None:
-            return f"the agent on node {self._config.node_name} does not know its Pod's cgroup yet"
+            return f"the agent on node {self._config.node_name} can't begin yet: {self._cant_begin}"
         if not self._informer.synced.is_set():
             return f"the agent on node {self._config.node_name} has not read its Tasks from the API yet"
         return ""
@@ -269,12 +270,14 @@ class Agent:
         backoff = Backoff(0.2, 5.0)
         while True:
             try:
+                await self._runtime.version()  # whether it is there at all
                 if self._config.outside:
                     context = outside.context(os.environ)
                 else:
                     context = await self._runtime.pod_context(self._config.pod_uid)
                 break
             except RuntimeFault as fault:
+                self._cant_begin = str(fault)
                 log.warning("learning our Pod's cgroup and devices: %s", fault)
                 await backoff.wait()
         config = self._config

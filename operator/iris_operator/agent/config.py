@@ -19,7 +19,8 @@ class ConfigError(Exception):
 class AgentConfig:
     """Who this agent is, and where things are on its node.
 
-    `images_dir`: a folder on the file system of the runtime's images; in a Pod its own root is one.
+    `images_dir`: a folder on the file system of the runtime's images; in a Pod its own root is one. `outside`: it runs in no
+    Pod: see agent/outside.
     """
 
     node_name: str
@@ -37,6 +38,8 @@ class AgentConfig:
     cluster_name: str = ""
     busybox: Path = Path("/usr/libexec/iris/busybox")
     images_dir: Path = Path("/")
+    runtime: str = "containerd"
+    outside: bool = False
 
     @property
     def logs_dir(self) -> Path:
@@ -75,6 +78,8 @@ def from_environment(env: Mapping[str, str]) -> AgentConfig:
         cluster_name=env.get("IRIS_CLUSTER", ""),
         busybox=Path(env.get("IRIS_BUSYBOX") or AgentConfig.busybox),
         images_dir=Path(env.get("IRIS_IMAGES_DIR") or "/"),
+        runtime=env.get("IRIS_RUNTIME") or "containerd",
+        outside=bool(env.get("IRIS_OUTSIDE")),
     )
 
 

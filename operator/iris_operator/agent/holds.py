@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from iris_operator.agent import labels
+from iris_operator.agent.backoff import Backoff
 from iris_operator.agent.lifetime import (
     CONTAINER,
     IDLE_SECONDS,
@@ -36,6 +37,7 @@ from iris_runtimes.protocol import Runtime, Sandbox, SandboxSpec, SandboxState
 log = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 10.0
+_RETRY_SECONDS = (0.2, 5.0)
 
 
 class Holds:
@@ -100,7 +102,9 @@ class Holds:
 
     async def run(self) -> None:
         """Take away what an earlier worker left and, for ever, what has been idle for long. Until cancelled."""
-        await self._adopt()
+        backoff = Backoff(*_RETRY_SECONDS)
+        while not await self._adopted():
+            await backoff.wait()
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
             for container in list(self._idle):
@@ -171,6 +175,14 @@ class Holds:
             log.info("container %s was idle for %s: it goes", container, allowed)
             await self._operations.run(container, self._runtime.remove(container))
             self._idle.pop(container, None)
+
+    async def _adopted(self) -> bool:
+        try:
+            await self._adopt()
+        except RuntimeFault as fault:  # it is away just now; said by others
+            log.info("looking for containers that are here: %s", fault)
+            return False
+        return True
 
     async def _adopt(self) -> None:
         for sandbox in await self._runtime.list():

@@ -88,6 +88,7 @@ class Heartbeat:
             ANNOTATION_AGENT_PROBLEM: self._problem() or None,
             ANNOTATION_DISK_PRESSURE: self._disk() or None,
         }
+        owner = {"apiVersion": "v1", "kind": "Pod", "name": config.pod_name, "uid": config.pod_uid}
         return {
             "apiVersion": LEASES.api_version,
             "kind": "Lease",
@@ -96,9 +97,7 @@ class Heartbeat:
                 "namespace": config.pod_namespace,
                 "labels": {LABEL_MANAGED: "true", LABEL_SLICE: config.slice_name},
                 "annotations": annotations,
-                "ownerReferences": [
-                    {"apiVersion": "v1", "kind": "Pod", "name": config.pod_name, "uid": config.pod_uid}
-                ],
+                "ownerReferences": [] if config.outside else [owner],
             },
             "spec": {
                 "holderIdentity": config.pod_uid,

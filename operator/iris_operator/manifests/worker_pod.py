@@ -22,7 +22,8 @@ from iris_operator.api.quantity import Amounts, to_quantities
 from iris_operator.api.slice import Slice
 from iris_operator.manifests.nodepool import slice_labels
 
-_CONTAINERD_DIR = "/run/containerd"
+# What the agent needs of the node to reach the runtime. Enroot is a program, which no Pod of ours has: the agent says so.
+_RUNTIMES = {"containerd": ("/run/containerd", "Directory"), "docker": ("/var/run/docker.sock", "Socket")}
 # Longer than a Task's usual grace period: the agent stops its Tasks when the Pod is deleted.
 _GRACE_SECONDS = 60
 # Files of Secrets that Tasks mount; it counts as the agent's memory.
@@ -57,7 +58,7 @@ def worker_pod(owner: Slice, rank: int, node: Node, size: Amounts, settings: Iri
             "enableServiceLinks": False,
             "containers": [_agent(owner, rank, settings, resources)],
             "volumes": [
-                {"name": "containerd", "hostPath": {"path": _CONTAINERD_DIR, "type": "Directory"}},
+                *(volume for volume, _ in _runtime(settings)),
                 {"name": "cache", "hostPath": {"path": CACHE_DIR, "type": "DirectoryOrCreate"}},
                 {"name": "tmp", "emptyDir": {"sizeLimit": "64Mi"}},
                 {"name": "secrets", "emptyDir": {"medium": "Memory", "sizeLimit": _SECRETS_SIZE}},
@@ -83,6 +84,7 @@ def _agent(owner: Slice, rank: int, settings: IrisClusterSpec, resources: dict[s
             {"name": "IRIS_SLICE", "value": owner.metadata.name},
             {"name": "IRIS_RANK", "value": str(rank)},
             {"name": "IRIS_CLUSTER", "value": owner.spec.cluster_name},
+            {"name": "IRIS_RUNTIME", "value": settings.worker.runtime},
             {"name": "IRIS_PORT", "value": str(port)},
             {"name": "IRIS_STREAM_PORT", "value": str(stream_port)},
             {"name": "IRIS_DEFAULT_REGISTRY", "value": settings.defaults.image_registry},
@@ -107,7 +109,7 @@ def _agent(owner: Slice, rank: int, settings: IrisClusterSpec, resources: dict[s
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         "volumeMounts": [
-            {"name": "containerd", "mountPath": _CONTAINERD_DIR},
+            *(mount for _, mount in _runtime(settings)),
             {"name": "cache", "mountPath": CACHE_DIR},
             {"name": "tmp", "mountPath": "/tmp"},
             {"name": "secrets", "mountPath": AGENT_SECRETS_DIR},
@@ -115,6 +117,14 @@ def _agent(owner: Slice, rank: int, settings: IrisClusterSpec, resources: dict[s
         ],
         "terminationMessagePolicy": "FallbackToLogsOnError",
     }
+
+
+def _runtime(settings: IrisClusterSpec) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    name = settings.worker.runtime
+    if name not in _RUNTIMES:
+        return []
+    path, kind = _RUNTIMES[name]
+    return [({"name": name, "hostPath": {"path": path, "type": kind}}, {"name": name, "mountPath": path})]
 
 
 def _given(settings: IrisClusterSpec) -> list[tuple[dict[str, Any], dict[str, Any]]]:

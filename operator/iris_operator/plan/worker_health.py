@@ -31,12 +31,14 @@ def worker_problem(pod: Pod, lease: Lease | None, lease_seconds: int, now: datet
         # before the Pod's own words: a kubelet that is dead leaves the last good ones standing
         words = f"the agent in {name} has been silent since {clock(renewed)} (limit {lease_seconds}s)"
         return WorkerProblem(NODE_STATUS_UNKNOWN, words)
+    problem = lease.metadata.annotations.get(ANNOTATION_AGENT_PROBLEM, "") if lease is not None and renewed else ""
+    if problem:  # it knows more than its Pod, which only isn't ready
+        return WorkerProblem("AgentProblem", problem)
     if not pod.ready:
         return WorkerProblem("WorkerNotReady", f"worker Pod {name}: {pod.why_not_ready}")
-    if lease is None or renewed is None:
+    if renewed is None:
         return WorkerProblem("AgentNotRegistered", f"the agent in {name} has not registered yet")
-    problem = lease.metadata.annotations.get(ANNOTATION_AGENT_PROBLEM, "")
-    return WorkerProblem("AgentProblem", problem) if problem else None
+    return None
 
 
 def end_by_force(pod: Pod) -> DeleteWorker | None:

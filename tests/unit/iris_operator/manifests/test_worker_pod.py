@@ -84,7 +84,7 @@ def test_what_the_agent_is_told() -> None:
     told = {one["name"]: one["value"] for one in agent["env"] if "value" in one}
     assert told == {
         "IRIS_SLICE": "s", "IRIS_RANK": "2", "IRIS_PORT": "12345", "IRIS_STREAM_PORT": "12346",
-        "IRIS_CLUSTER": "",
+        "IRIS_CLUSTER": "", "IRIS_RUNTIME": "containerd",
         "IRIS_DEFAULT_REGISTRY": "registry.test:5000",
     }  # fmt: skip
 

@@ -1,0 +1,57 @@
+"""The agent without a worker Pod: on a machine that is no Kubernetes node, as the unit runtimes/systemd/iris-agent.service.
+
+What a Pod would tell comes from options and from the machine. Tasks' cgroups are below a slice of systemd's own, not below
+the unit: so they outlive the agent's restarts, and `systemctl set-property iris-tasks.slice` bounds them all.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from iris_operator.api.names import worker_pod_name
+from iris_runtimes.protocol import CgroupParent, Device, PodContext
+
+TASKS_SLICE = "iris-tasks.slice"
+_PLAIN_CGROUP = "/iris-tasks"
+_MACHINE_ID = Path("/etc/machine-id")
+_SYSTEMD = Path("/run/systemd/system")  # sd_booted(3)
+# Made only to name workers: the same machine, slice and rank are the same worker after a restart.
+_NAMES = uuid.UUID("5f0c6a5e-8f0e-4a0b-9a55-1d3b0c6f7a10")
+_GPU_NODE = re.compile(r"^nvidia(\d+|ctl|-uvm|-uvm-tools|-modeset)$")
+
+
+def as_in_a_pod(env: Mapping[str, str], machine_id: str) -> dict[str, str]:
+    """The environment with what a worker Pod would have been told, as far as that isn't said."""
+    slice_name, rank = env.get("IRIS_SLICE", ""), env.get("IRIS_RANK", "")
+    found = {"IRIS_RANK": "0", **{name: value for name, value in env.items() if value}}
+    if slice_name and "POD_NAME" not in found:
+        found["POD_NAME"] = worker_pod_name(slice_name, int(rank) if rank.isdigit() else 0)
+    if machine_id and "POD_UID" not in found:
+        name = f"{machine_id}/{env.get('POD_NAMESPACE', '')}/{slice_name}/{found['IRIS_RANK']}"
+        found["POD_UID"] = str(uuid.uuid5(_NAMES, name))
+    return found
+
+
+def machine_id() -> str:
+    """This machine's; empty when it has none."""
+    return _MACHINE_ID.read_text().strip() if _MACHINE_ID.is_file() else ""
+
+
+def cgroup_parent(wanted: str, *, systemd: bool) -> CgroupParent:
+    """Where Tasks' cgroups go: a slice's name or a path; empty: what suits."""
+    wanted = wanted or (TASKS_SLICE if systemd else _PLAIN_CGROUP)
+    return CgroupParent(wanted, systemd=wanted.endswith(".slice"))
+
+
+def gpu_devices(names: Iterable[str]) -> tuple[Device, ...]:
+    """Of the names in /dev, NVIDIA's device nodes: all belong to Tasks, since there is no device plugin to share with."""
+    return tuple(Device(f"/dev/{name}", f"/dev/{name}") for name in sorted(names) if _GPU_NODE.match(name))
+
+
+def context(env: Mapping[str, str]) -> PodContext:
+    """What the machine gives its agent."""
+    parent = cgroup_parent(env.get("IRIS_CGROUP_PARENT", ""), systemd=_SYSTEMD.is_dir())
+    return PodContext(parent, gpu_devices(one.name for one in Path("/dev").iterdir()), dict(env))
