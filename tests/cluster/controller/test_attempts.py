@@ -22,10 +22,10 @@ OVER: dict[str, Any] = {
 }  # fmt: skip
 
 
-async def _running(world: World, name: str = "t", **spec: Any) -> Body:
+async def _running(world: World, name: str = "t", compute_class: str = "default", **spec: Any) -> Body:
     """A Task that runs on slice `s`, made now."""
     if not await world.find(SLICES, "s"):
-        await world.make(SLICES, "s", {"instanceType": "cd-gp-i64-erapids"})
+        await world.make(SLICES, "s", {"instanceType": "cd-gp-i64-erapids", "computeClass": compute_class})
     await world.phase(SLICES, "s", "Ready")
     await world.make(TASKS, name, {"image": "iris/task:1", **spec})
     await world.bound(name)
@@ -103,12 +103,19 @@ async def test_a_node_that_is_gone_is_proof(world: World) -> None:
 
 
 @pytest.mark.usefixtures("operator")
-async def test_without_a_retry_left_it_ends(world: World) -> None:
-    await _running(world, retryPolicy={"infrastructure": 0})
+@pytest.mark.parametrize(
+    ("compute_class", "phase", "reason", "cause"),
+    [("default", "WorkerLost", "WorkerLost", "infrastructure"), ("spot", "Preempted", "SpotReclaimed", "preemption")],
+)
+async def test_without_a_retry_left_it_ends(
+    world: World, compute_class: str, phase: str, reason: str, cause: str
+) -> None:
+    await _running(world, compute_class=compute_class, retryPolicy={cause: 0})
     await world.worker_vanishes(POD)
-    found = await world.phase(TASKS, "t", "WorkerLost")
+    found = await world.phase(TASKS, "t", phase)
+    assert found["status"]["reason"] == reason
     assert "not the command's fault" in found["status"]["message"]
-    assert "retryPolicy.infrastructure is 0" in found["status"]["message"]
+    assert f"retryPolicy.{cause} is 0" in found["status"]["message"]
     assert found["spec"]["binding"]["attempt"] == 1
     await world.api.delete(TASKS, "t", world.namespace)
     await world.gone(TASKS, "t")

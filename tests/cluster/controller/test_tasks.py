@@ -90,25 +90,22 @@ async def test_why_it_waits(ready: World, limits: Body, reason: str, words: str)
     assert (condition["type"], condition["status"]) == ("Scheduled", "False")
 
 
-async def test_denied_at_once_and_for_good(ready: World) -> None:
-    await ready.make(TASKS, "t", {**_task(cpu=1), "securityContext": {"privileged": True}})
-    status = (await ready.phase(TASKS, "t", "Failed"))["status"]
-    assert status["reason"] == "PolicyDenied"
-    assert status["message"] == "securityContext.privileged: IrisCluster default spec.policy.allowPrivileged is false"
-    found = await ready.find(TASKS, "t")
-    assert "binding" not in found["spec"]
+async def test_never_placed(world: World) -> None:
+    """Denied at once; or not placed in the time that it gives itself."""
+    await world.make(TASKS, "denied", {**_task(cpu=1), "securityContext": {"privileged": True}})
+    await world.make(TASKS, "late", {**_task(cpu=1), "timeouts": {"schedulingSeconds": 2}})
+    denied, late = [await world.phase(TASKS, name, "Failed") for name in ("denied", "late")]
+    assert (denied["status"]["reason"], denied["status"]["message"]) == (
+        "PolicyDenied", "securityContext.privileged: IrisCluster default spec.policy.allowPrivileged is false",
+    )  # fmt: skip
+    assert late["status"]["reason"] == "SchedulingTimeout"
+    assert "not placed within 2s" in late["status"]["message"] and "NoSliceReady" in late["status"]["message"]
+    assert not any("binding" in one["spec"] for one in (denied, late))
 
     async def told() -> bool:
-        return "PolicyDenied" in await ready.event_reasons("t")
+        return "PolicyDenied" in await world.event_reasons("denied")
 
     await eventually(told)
-
-
-async def test_waits_no_longer_than_it_says(ready: World) -> None:
-    await ready.make(TASKS, "t", {**_task(gpu=9), "timeouts": {"schedulingSeconds": 3}})
-    status = (await ready.phase(TASKS, "t", "Failed"))["status"]
-    assert status["reason"] == "SchedulingTimeout"
-    assert "not placed within 3s" in status["message"] and "TooLarge" in status["message"]
 
 
 async def test_rests_after_a_user_failure(ready: World) -> None:
