@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from iris_operator.agent.inputs.model import InputFault, Whose
 from iris_operator.agent.inputs.wants import ObjectKind, Objects, Want
-from iris_operator.ports.errors import ApiError, ForbiddenError, NotFoundError
+from iris_operator.ports.errors import ApiError, NotFoundError
 from iris_operator.ports.kube import CONFIG_MAPS, SECRETS, Body, KubeApi
 
 _KINDS = {ObjectKind.SECRET: SECRETS, ObjectKind.CONFIG_MAP: CONFIG_MAPS}
@@ -27,9 +27,6 @@ async def _read(api: KubeApi, namespace: str, want: Want) -> Mapping[str, bytes]
         body = await api.get(_KINDS[kind], name, namespace)
     except NotFoundError:
         return None
-    except ForbiddenError as error:
-        words = f"the agent may not read {kind} {name} in namespace {namespace}: {error.reason}"
-        raise InputFault(f"{kind}Forbidden", words, Whose.PLATFORM) from error
     except ApiError as error:
         words = f"{kind} {name} in namespace {namespace} could not be read: {error}"
         raise InputFault("InputUnread", words, Whose.PLATFORM) from error
