@@ -31,6 +31,8 @@ log = logging.getLogger(__name__)
 
 _LOOK_SECONDS = (0.1, 5.0)
 _RETRY_SECONDS = (1.0, 60.0)
+# Each try is an object in the API.
+_REFUSED_SECONDS = (5.0, 600.0)
 # The longest sleep until a renewal: a machine that slept, or whose clock was set, must not miss it.
 _STEP_SECONDS = 60.0
 _USAGES = ["digital signature", "server auth"]
@@ -50,15 +52,16 @@ class Certificate:
 
     async def keep(self) -> None:
         """Runs until cancelled: whatever goes wrong is tried again."""
-        backoff = Backoff(*_RETRY_SECONDS)
+        backoff, refused = Backoff(*_RETRY_SECONDS), Backoff(*_REFUSED_SECONDS)
         while True:
             try:
                 renew_at = await self._renew()
             except (ApiError, Refused, BadPem, ssl.SSLError) as error:
                 log.warning("asking for this agent's certificate: %s", error)
-                await backoff.wait()
+                await (refused if isinstance(error, Refused) else backoff).wait()
                 continue
             backoff.reset()
+            refused.reset()
             while (left := (renew_at - self._now()).total_seconds()) > 0:  # noqa: ASYNC110 the clock tells nobody
                 await asyncio.sleep(min(left, _STEP_SECONDS))
 

@@ -16,9 +16,10 @@ from iris_operator.cli.node_targets import NodeTarget, nodes_of
 from iris_operator.cli.output import OUTPUT, console, print_data, table
 from iris_operator.cli.session import Session, Target, explain, run_async, session, target_options
 from iris_operator.cli.transfer import size_text
-from iris_operator.ports.errors import ApiError
+from iris_operator.ports.errors import ApiError, UnavailableError
 
 _AT_ONCE = 32
+_CUT_SECONDS = 20.0
 _COLUMNS = ("SLICE", "NODE", "SIZE", "USED", "IN USE", "IMAGE")
 
 Result = dict[str, Any]
@@ -121,8 +122,17 @@ async def _pull(
             path = slice_stream(found.namespace, node.slice_name, "images")
             # Only the connection has a time limit: a big image takes its time.
             timeout = aiohttp.ClientTimeout(total=None, sock_connect=10)
-            async with found.api.open("POST", path, params=params, timeout=timeout) as response:
-                return await follow(_lines(response), bars, bar)
+            while True:
+                began = asyncio.get_running_loop().time()
+                try:
+                    async with found.api.open("POST", path, params=params, timeout=timeout) as response:
+                        result = await follow(_lines(response), bars, bar)
+                except UnavailableError as error:
+                    result = {"error": explain(error)}
+                # The API server ends a request after a minute; the pull goes on, and is asked for again.
+                told = "digest" in result or "reason" in result
+                if told or asyncio.get_running_loop().time() - began < _CUT_SECONDS:
+                    return result
 
         async with session(target) as found:
             nodes = await nodes_of(found, slices, group)
@@ -163,7 +173,7 @@ async def follow(lines: AsyncIterator[bytes], bars: Progress, bar: TaskID) -> Re
         if "totalBytes" in entry:
             bars.update(bar, completed=entry["doneBytes"], total=entry["totalBytes"] or None)
     if "digest" not in entry and "error" not in entry:
-        return {"error": "the connection to the node broke off, and the pull with it"}
+        return {"error": "the connection to the node broke off; the pull goes on: ask again"}
     return entry
 
 

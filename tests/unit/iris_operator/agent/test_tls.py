@@ -71,6 +71,7 @@ class World:
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     monkeypatch.setattr(tls, "_LOOK_SECONDS", (0.005, 0.02))
     monkeypatch.setattr(tls, "_RETRY_SECONDS", (0.005, 0.02))
+    monkeypatch.setattr(tls, "_REFUSED_SECONDS", (0.005, 0.02))
     monkeypatch.setattr(tls, "_STEP_SECONDS", 0.01)
     return World(tmp_path)
 

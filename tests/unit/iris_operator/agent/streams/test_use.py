@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from typing import Any
 
+import pytest
+
+from iris_operator.agent.streams import images
 from iris_operator.agent.streams.node_use import cpu_use, disk_use, gpu_use, memory_use, network_use
+from iris_runtimes.protocol import Image
 from tests.unit.iris_operator.agent.streams.kit import UID, StreamNode
 
 STAT = "cpu  100 0 50 800 50 0 10 0 7 0\ncpu0 50 0 25 400 25 0 5 0 0 0\ncpu1 50 0 25 400 25 0 5 0 0 0\nintr 5\n"
@@ -89,3 +95,28 @@ async def test_images_that_are_not_to_be_had_or_stay(node: StreamNode) -> None:
     assert (await node.refused("DELETE", "/v1/images"))[0] == 400
     node.runtime.break_down()
     assert (await node.refused("GET", "/v1/images"))[0] == 503
+
+
+async def test_a_pull_goes_on_without_whoever_asked_and_is_found_again(
+    node: StreamNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pulls, may_end = 0, asyncio.Event()
+    pull = node.runtime.pull
+
+    async def slowly(*asked: Any) -> Image:
+        nonlocal pulls
+        pulls += 1
+        await may_end.wait()
+        return await pull(*asked)
+
+    monkeypatch.setattr(node.runtime, "pull", slowly)
+    monkeypatch.setattr(images, "_TELL_SECONDS", 0.01)
+    async with node.session.post("/v1/images?image=a:1") as response:
+        response.close()  # as the API server does after a minute
+    async with node.session.post("/v1/images?image=a:1") as response:
+        may_end.set()
+        assert b"digest" in await response.read()
+    assert pulls == 1
+    async with node.session.post("/v1/images?image=a:1") as response:
+        assert b"digest" in await response.read()
+    assert pulls == 2
