@@ -29,6 +29,7 @@ log = logging.getLogger(__name__)
 _START, _SCRIPT, _STAGE = "start", "setup-script", "stage"
 # The file is the container's: whoever writes to it all the time shall not keep us busy.
 _CALM_SECONDS = 0.05
+_SETTLE_SECONDS, _SETTLE_LOOKS = 0.1, 10
 # When the kernel has no watch left to give.
 _LOOK_AGAIN_SECONDS = 1.0
 
@@ -76,6 +77,8 @@ class Setups:
     async def look(self, task: Task, sandbox: Sandbox, *, final: bool) -> None:
         """Remember how far it is, and until `final` (its sandbox has ended) have the Task looked at when that changes."""
         uid, path = task.metadata.uid, self._folder(task) / _STAGE
+        if final:
+            await _settled(Path(facts(sandbox).log_path))
         while True:
             self.forget(uid)
             if not final:
@@ -124,6 +127,17 @@ class Setups:
     def _folder(self, task: Task) -> Path:
         assert task.spec.binding is not None
         return self._layout.attempt(task.metadata.uid, task.spec.binding.attempt)
+
+
+async def _settled(log_path: Path) -> None:
+    """Until nothing was added to the log for a moment: what a shim copies may come a little after the exit is known."""
+    before = -1
+    for _ in range(_SETTLE_LOOKS):
+        size = log_path.stat().st_size if log_path.is_file() else 0
+        if size == before:
+            break
+        before = size
+        await asyncio.sleep(_SETTLE_SECONDS)
 
 
 def _install(source: Path, folder: Path) -> Path:
