@@ -144,7 +144,9 @@ class VolumeMount(Model):
     sub_path: Annotated[
         str,
         Field(
-            max_length=4096, pattern=RELATIVE_PATH_OR_NONE, description="Only this path below the volume, without '..'."
+            max_length=4096,
+            pattern=RELATIVE_PATH_OR_NONE,
+            description="Only this path below the volume, without '..'; of an emptyDir, a configMap or a secret.",
         ),
     ] = ""
     read_only: Annotated[bool, Field(description="Mounted read-only.")] = False
