@@ -133,11 +133,15 @@ async def _settled(log_path: Path) -> None:
     """Until nothing was added to the log for a moment: what a shim copies may come a little after the exit is known."""
     before = -1
     for _ in range(_SETTLE_LOOKS):
-        size = log_path.stat().st_size if log_path.is_file() else 0
+        size = await asyncio.to_thread(_size, log_path)
         if size == before:
             break
         before = size
         await asyncio.sleep(_SETTLE_SECONDS)
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.is_file() else 0
 
 
 def _install(source: Path, folder: Path) -> Path:
