@@ -1,6 +1,6 @@
 """The settings of the IrisCluster that this worker belongs to, as they are now; not what they were when its Pod was made.
 
-Asked for every 15 s: a watch would bring every change of the IrisCluster's status, which counts Tasks, to every node.
+Asked for every 10 s: a watch would bring every change of the IrisCluster's status, which counts Tasks, to every node.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from iris_operator.ports.kube import IRIS_CLUSTERS, KubeApi
 
 log = logging.getLogger(__name__)
 
-ASK_SECONDS = 15.0
+ASK_SECONDS = 10.0
 
 
 class Settings:
