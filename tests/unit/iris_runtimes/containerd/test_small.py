@@ -9,7 +9,7 @@ from iris_runtimes.containerd.exits import memory_facts
 from iris_runtimes.containerd.pod_context import parse_cgroup, parse_context
 from iris_runtimes.containerd.proto import cgroups_v1_pb2, cgroups_v2_pb2
 from iris_runtimes.containerd.seccomp import default_profile
-from iris_runtimes.protocol import CgroupParent
+from iris_runtimes.protocol import CgroupParent, Mount
 
 
 @pytest.mark.parametrize(
@@ -42,6 +42,17 @@ def test_cgroup_of_the_pod(path: str, parent: CgroupParent) -> None:
 def test_a_bare_container() -> None:
     found = parse_context({"linux": {"cgroupsPath": "/a/b"}}, "agent")
     assert (found.devices, dict(found.env), found.image_registry) == ((), {}, "")
+
+
+def test_what_of_the_node_it_sees() -> None:
+    """Binds by the node's own paths; what is mounted by type is its container's own."""
+    mounts = [
+        {"type": "proc", "source": "proc", "destination": "/proc"},
+        {"type": "bind", "source": "/node/a", "destination": "/a/", "options": ["rbind", "rw"]},
+        {"type": "bind", "source": "/node/b", "destination": "/b", "options": ["rbind", "ro"]},
+    ]
+    found = parse_context({"linux": {"cgroupsPath": "/a/b"}, "mounts": mounts})
+    assert found.mounts == (Mount("/node/a", "/a"), Mount("/node/b", "/b", read_only=True))
 
 
 def test_memory_of_cgroup_v1() -> None:
