@@ -258,7 +258,12 @@ class LogArchive(Model):
     """Object storage that logs of ended Tasks are copied to, so that they outlive their slice."""
 
     endpoint: Annotated[
-        str, Field(max_length=4096, pattern=r"^(https?://.+)?$", description="URL of the S3-compatible service.")
+        str,
+        Field(
+            max_length=4096,
+            pattern=r"^(https?://.+)?$",
+            description="URL of the S3-compatible service, with the bucket in its path, or where it says {bucket}.",
+        ),
     ] = ""
     region: Annotated[str, Field(max_length=63, description="Region to sign for.")] = "us-east-1"
     bucket: Annotated[str, Field(max_length=255, description="Bucket. Empty: logs aren't archived.")] = ""
