@@ -17,10 +17,12 @@ from iris_devcluster.progress import Progress
 from iris_operator.adapters.kube.config import ConfigError
 from iris_operator.ports.errors import ApiError
 from tests.perf import fleet, setup
+from tests.perf.follow import measure_follow, show_follow
 from tests.perf.measure import Measured, Plan, measure
 from tests.perf.observe import Unmeasured
 from tests.perf.planning import measure_planning, planning_document, show_planning
 from tests.perf.report import document, show
+from tests.perf.warm import measure_warm, show_warm
 
 
 async def _run(root: Path, slice_name: str, instance_type: str, plan: Plan, keep: bool, progress: Progress) -> Measured:
@@ -44,7 +46,24 @@ def _planning(progress: Progress) -> dict[str, Any]:
         return planning_document(list(measure_planning()))
 
 
-SHOW: dict[str, Callable[[Any, Console], None]] = {"planning": show_planning, "tasks": show, "fleet": fleet.show}
+def _warm(count: int, progress: Progress) -> dict[str, Any]:
+    with progress.step(f"warm starts: {count}, and as many bare execs"):
+        return measure_warm(count)
+
+
+def _logs(progress: Progress) -> dict[str, Any]:
+    with progress.step(f"following a log of {_LOG_MIB} MiB"):
+        return measure_follow(_LOG_MIB)
+
+
+_LOG_MIB = 512
+SHOW: dict[str, Callable[[Any, Console], None]] = {
+    "planning": show_planning,
+    "logs": show_follow,
+    "warm": show_warm,
+    "tasks": show,
+    "fleet": fleet.show,
+}
 """The parts, in the order in which they are measured."""
 
 
@@ -88,10 +107,12 @@ def main(
     keep: bool,
     output: str,
 ) -> None:
-    """Measure what Iris takes, in three parts.
+    """Measure what Iris takes, in parts.
 
     \b
     planning  how long one pass over waiting Tasks, slices and groups takes; needs no cluster
+    logs      how fast the agent's route lets a log be followed; needs no cluster
+    warm      a command in a sandbox that stays, beside a bare exec of containerd; on a containerd of its own
     tasks     Iris, a Kubernetes Job and containerd alone, side by side on one node of the embedded cluster:
               the one that runs (make demo leaves one), else one that is started and stopped again
     fleet     slices to Ready and back to nothing around one operator, on an API server of its own, where
@@ -104,6 +125,8 @@ def main(
     progress = Progress()
     parts: dict[str, Callable[[], dict[str, Any]]] = {
         "planning": lambda: _planning(progress),
+        "logs": lambda: _logs(progress),
+        "warm": lambda: _warm(2 * single, progress),
         "tasks": lambda: _tasks(root, slice_name, instance_type, plan, keep, progress),
         "fleet": lambda: fleet.document(asyncio.run(fleet.measure(slices, groups, rest, progress))),
     }

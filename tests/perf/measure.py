@@ -45,6 +45,8 @@ class Measured:
     iris_spent: list[Spent] = field(default_factory=list)
     iris_delete_spent: list[Spent] = field(default_factory=list)
     job_spent: list[Spent] = field(default_factory=list)
+    agent_mib: list[float] = field(default_factory=list)
+    """The agent's memory when a burst had ended and none of it was deleted."""
     after: Usage | None = None
     load_before: float = field(default_factory=lambda: os.getloadavg()[0])
 
@@ -96,6 +98,7 @@ async def _iris(target: Target, plan: Plan, run: str, of: str, found: Measured, 
         lives, deleting = await iris_load.burst(target, f"{run}-tasks", plan.tasks, step.update, reading.read)
         found.iris_deleted_seconds.append(deleting)
         found.iris_spent.append(reading.spent)
+        found.agent_mib.append(max(value for name, value in reading.after.rss_mib.items() if "agent" in name))
         found.iris_delete_spent.append(spent(reading.after, await read_usage(target)))
         found.iris.add(lives)
         step.note = f"{found.iris.rates[-1]:.1f} Tasks/s"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.perf.aims import Aim, as_documents, task_aims
 from tests.perf.observe import Unmeasured, pod_stages, task_stages
 from tests.perf.stats import Burst, Life, breakdown, latency, percentile
 from tests.perf.usage import Usage, own_writes, server_writes, spent
@@ -87,3 +88,33 @@ def test_costs_are_what_was_added() -> None:
 def test_a_restart_can_not_be_measured() -> None:
     with pytest.raises(Unmeasured, match="agent"):
         spent(_usage(5.0, 10), _usage(0.1, 0))
+
+
+@pytest.mark.parametrize(
+    ("value", "at_least", "met"),
+    {
+        "enough": (4, True, True),
+        "too little": (3.9, True, False),
+        "few": (4, False, True),
+        "many": (4.1, False, False),
+    }.values(),
+)
+def test_an_aim_is_a_bound(value: float, at_least: bool, met: bool) -> None:
+    aim = Aim("x", value, 4, at_least)
+    assert aim.met is met
+    assert aim.words().endswith(": met" if met else ": not met")
+
+
+def test_aims_of_tasks() -> None:
+    figures = {
+        "plan": {"tasks": 200},
+        "iris": {
+            "applyToRunningMs": {"alone": {"p50": 100.0, "p99": 501.0}}, "agentMiB": 70.0,
+            "apiWritesEach": {"API server: patch tasks": 4.0, "API server: post tasks": 1.0, "agent: patch tasks": 3.0},
+        },
+        "job": {"createToRunningMs": {"alone": {"p50": 400.0}}},
+        "ratios": {"throughputIrisOverJob": 4.2, "throughputIrisOverContainerd": 0.6, "latencyIrisOverContainerd": 2.0},
+    }  # fmt: skip
+    found = as_documents(task_aims(figures))
+    assert [one["met"] for one in found] == [True, False, True, True, False, True, True]
+    assert found[5]["value"] == 5.0
