@@ -23,6 +23,7 @@ from iris_operator.agent.inputs.layout import Layout
 from iris_operator.agent.inputs.model import Fetching, InputFault
 from iris_operator.agent.inputs.remove import remove_tree
 from iris_operator.agent.inputs.safe_paths import parts_of
+from iris_operator.agent.inputs.threads import to_the_end
 from iris_operator.agent.inputs.volumes import Volumes, target_path
 from iris_operator.agent.inputs.wants import ObjectKind, Objects
 from iris_operator.api.task import Task
@@ -52,7 +53,7 @@ class Bundler:
             path = await self._store.get(wanted, uid, attempt, tell)
         else:
             path = self._layout.attempt(uid, attempt) / "bundle"
-            await asyncio.to_thread(self._make_folder, path, bundle, objects, volumes)
+            await to_the_end(self._make_folder, path, bundle, objects, volumes)
         return Mount(str(path), target, read_only=True)
 
     def _make_folder(self, path: Path, bundle: Bundle, objects: Objects, volumes: Volumes) -> None:

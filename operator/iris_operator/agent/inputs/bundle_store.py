@@ -16,6 +16,7 @@ from typing import BinaryIO
 from iris_operator.agent.inputs.layout import Layout
 from iris_operator.agent.inputs.model import Fetching, InputFault
 from iris_operator.agent.inputs.remove import remove_tree
+from iris_operator.agent.inputs.threads import to_the_end
 from iris_operator.agent.inputs.unpack import unpack
 
 LARGEST_ARCHIVE_BYTES = 8 * 2**30
@@ -84,7 +85,7 @@ class BundleStore:
     async def get(self, wanted: Wanted, uid: str, attempt: int, tell: Tell) -> Path:
         """The folder, kept while the attempt's own is there. InputFault."""
         path = self._layout.bundles / wanted.digest.removeprefix("sha256:")
-        if not await asyncio.to_thread(self._held, path, self._layout.attempt(uid, attempt)):
+        if not await to_the_end(self._held, path, self._layout.attempt(uid, attempt)):
             await self._join(wanted, path, tell)
         return path
 
@@ -143,7 +144,7 @@ async def _make(wanted: Wanted, path: Path, listeners: list[Tell], trash: Path) 
         loop.call_soon_threadsafe(lambda: [one(fetching) for one in listeners])
 
     work = path.with_name(f"{_UNFINISHED}{uuid.uuid4().hex}")
-    await asyncio.to_thread(work.mkdir, parents=True)
+    await to_the_end(work.mkdir, parents=True)
     try:
         with await asyncio.to_thread((work / "archive").open, "wb") as file:
             sink = Sink(file, wanted.what, tell)
@@ -152,19 +153,10 @@ async def _make(wanted: Wanted, path: Path, listeners: list[Tell], trash: Path) 
             words = f"{wanted.what} is {sink.digest}, and bundle.digest is {wanted.digest}"
             raise InputFault("BundleDigestMismatch", words)
         tree = work / "tree"
-        # Not to be cut off by a cancellation: the thread would go on in a folder that we take away.
-        await _to_the_end(asyncio.create_task(asyncio.to_thread(_unpack, work / "archive", tree)))
-        await asyncio.to_thread(_put, tree, path)
+        await to_the_end(_unpack, work / "archive", tree)
+        await to_the_end(_put, tree, path)
     finally:
         await asyncio.shield(asyncio.to_thread(remove_tree, work, trash))
-
-
-async def _to_the_end(task: asyncio.Task[None]) -> None:
-    try:
-        await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.gather(task, return_exceptions=True)
-        raise
 
 
 def _unpack(archive: Path, tree: Path) -> None:

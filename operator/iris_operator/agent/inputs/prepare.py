@@ -15,6 +15,7 @@ from iris_operator.agent.inputs.layout import Layout
 from iris_operator.agent.inputs.model import InputFault, Inputs, Whose
 from iris_operator.agent.inputs.objects import read_objects
 from iris_operator.agent.inputs.remove import empty_trash, remove_tree
+from iris_operator.agent.inputs.threads import to_the_end
 from iris_operator.agent.inputs.volumes import Volumes, make_volumes, mounts_of
 from iris_operator.agent.inputs.wants import ObjectKind, Objects, wanted
 from iris_operator.api.task import Task
@@ -23,6 +24,7 @@ from iris_runtimes.protocol import Mount
 
 log = logging.getLogger(__name__)
 
+_TRASH = ".trash"
 _SPARED = timedelta(minutes=1)
 _LONGEST_SCRIPT = 256 * 2**10
 
@@ -55,7 +57,7 @@ class Preparer:
         if not task.spec.volume_mounts and task.spec.bundle is None:
             return Inputs(found.variables, setup_script=script)
         try:
-            volumes = await asyncio.to_thread(make_volumes, task, objects, self.layout)
+            volumes = await to_the_end(make_volumes, task, objects, self.layout)
             mounts, tmpfs = mounts_of(task, volumes)
             bundle = await self._bundle(task, objects, volumes, tell)
         except OSError as error:
@@ -69,17 +71,25 @@ class Preparer:
 
     async def discard(self, uid: str, attempt: int | None = None) -> None:
         """Take away an attempt's, or all of a Task's. What can't go now is tried again by the next agent."""
+        if not self._has_any(uid):
+            return  # most: two looks are cheaper than a thread
         try:
             await asyncio.to_thread(self._discard, uid, attempt)
         except OSError as error:
             log.warning("removing the inputs of Task %s: %s", uid, error)
 
+    def _homes(self) -> list[Path]:
+        """Where attempts have folders; files of Secrets first."""
+        secrets = self.layout.secrets
+        return [*((secrets.agent,) if secrets is not None else ()), self.layout.attempts]
+
+    def _has_any(self, uid: str) -> bool:
+        return any((home / uid).exists() for home in self._homes())
+
     def _discard(self, uid: str, attempt: int | None) -> None:
-        # Files of Secrets first: what they lie in is small, so this is quick.
-        homes = [(self.layout.attempts, self.layout.trash)]
-        if self.layout.secrets is not None:
-            homes.insert(0, (self.layout.secrets.agent, self.layout.secrets.agent / ".trash"))
-        for home, trash in homes:
+        for home in self._homes():
+            # On the same file system each: what is removed is moved there first.
+            trash = self.layout.trash if home == self.layout.attempts else home / _TRASH
             whole = home / uid
             remove_tree(whole if attempt is None else whole / str(attempt), trash)
             if attempt is not None and whole.is_dir() and not any(whole.iterdir()):
@@ -101,10 +111,8 @@ class Preparer:
     def _sweep(self, wanted_uids: frozenset[str]) -> None:
         empty_trash(self.layout.trash)
         sweep_unfinished(self.layout)
-        secrets = self.layout.secrets
-        if secrets is not None:
-            empty_trash(secrets.agent / ".trash")
-        for home in (self.layout.attempts, *((secrets.agent,) if secrets is not None else ())):
+        for home in self._homes():
+            empty_trash(home / _TRASH)
             for left in list(home.iterdir()) if home.is_dir() else []:
                 if left.name not in wanted_uids and not left.name.startswith("."):
                     self._discard(left.name, None)
