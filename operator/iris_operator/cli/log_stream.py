@@ -257,7 +257,9 @@ class LogStream:
 def has_started(task: Task) -> bool:
     """Whether the present attempt has run, or is running."""
     binding = task.spec.binding
-    return binding is not None and task.status.start_time is not None and task.status.attempt == binding.attempt
+    # Its set-up writes to the log before its command starts.
+    wrote = task.status.start_time is not None or bool(task.status.log_path)
+    return binding is not None and wrote and task.status.attempt == binding.attempt
 
 
 def ended(task: Task) -> bool:

@@ -80,7 +80,7 @@ async def _one(stream: LogStream, follow: bool) -> None:
     task = await stream.follow()
     if task is None:
         raise click.ClickException(f"Task {stream.name} was deleted")
-    if task.status.start_time is None:
+    if task.status.start_time is None and not task.status.log_path:
         raise click.ClickException(f"Task {stream.name} never started: {state_line(task)}")
 
 

@@ -75,7 +75,7 @@ def test_a_pre_stop_that_hangs_is_ended_with_the_grace(world: World) -> None:
 def test_a_pre_stop_by_http(world: World) -> None:
     page = "mkdir -p /tmp/www/cgi-bin; cd /tmp/www; printf '#!/bin/sh\\necho; echo bye >/proc/1/fd/1\\n' >cgi-bin/bye"
     serve = f"{page}; chmod +x cgi-bin/bye; exec httpd -f -p $IRIS_PORT_WEB -h /tmp/www"
-    world.task("served", serve, ports=[{"name": "web"}], timeouts={"runningSeconds": 3},
+    world.task("served", serve, ports=[{"name": "web"}], timeouts={"runningSeconds": 3}, terminationGracePeriodSeconds=3,
                lifecycle={"preStop": {"httpGet": {"port": "web", "path": "/cgi-bin/bye"}}})  # fmt: skip
     status = world.ended("served")
     assert status["reason"] == "RunningTimeout"
