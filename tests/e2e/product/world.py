@@ -122,12 +122,12 @@ class World:
         return dict(Cluster.open(self.root).node_pids(node))
 
     def containers(self, node: str) -> list[str]:
-        """Ids of Iris' containers on a node."""
+        """Ids of Iris' containers on a node, without those that keep a shim for the next Task."""
         from iris_devcluster.nodes import Cluster
 
         shown = Cluster.open(self.root).node_exec(node, [str(program("ctr")), "-n", "iris", "containers", "ls", "-q"])
         out = shown.stdout.decode() if isinstance(shown.stdout, bytes) else shown.stdout
-        return out.split()
+        return [one for one in out.split() if not one.startswith("shim-")]
 
     def kill_in_pod(self, pod: str, needle: str) -> int:
         """kill -9 the process of a Pod whose command line holds `needle`, from outside; its pid."""
