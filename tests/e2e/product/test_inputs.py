@@ -52,7 +52,7 @@ stringData: {{password: {_VALUE}}}
 apiVersion: v1
 kind: ConfigMap
 metadata: {{name: e2e-inputs}}
-data: {{level: debug, run.sh: "echo from the ConfigMap"}}
+data: {{level: debug, 0bad: "", run.sh: "echo from the ConfigMap"}}
 """
 
 
@@ -137,7 +137,7 @@ def test_what_a_task_names_it_gets(world: World, bundle: tuple[str, str]) -> Non
             {"name": "OPTIONAL", "valueFrom": {"secretKeyRef": {"name": "no", "key": "no", "optional": True}}},
             {"name": "WHERE", "valueFrom": {"fieldRef": {"fieldPath": "status.hostIP"}}},
         ],
-        "envFrom": [{"prefix": "ALL_", "configMapRef": {"name": "e2e-inputs"}}],
+        "envFrom": [{"prefix": "ALL_", "configMapRef": {"name": "e2e-inputs"}}, {"configMapRef": {"name": "e2e-inputs"}}],
         "volumes": [{"name": key, **one} for key, one in volumes.items()],
         "volumeMounts": [*({"name": key, "mountPath": f"/{key}"} for key in volumes),
                          {"name": "config", "mountPath": "/one", "subPath": "level"}],
@@ -148,6 +148,10 @@ def test_what_a_task_names_it_gets(world: World, bundle: tuple[str, str]) -> Non
         f"{_VALUE} debug debug none", _VALUE, "debug", "debug", "1", "1", "scratch", "memory", "cache",
         "from the ConfigMap",
     ]  # fmt: skip
+
+    events = json.loads(world.kubectl("get", "events.v1.events.k8s.io", "-o", "json"))["items"]
+    notes = [one["note"] for one in events if one["reason"] == "InvalidEnvironmentVariableNames"]
+    assert notes == ["left out of envFrom: ConfigMap e2e-inputs: 0bad is no name of a variable"]
 
     # The next Task of the namespace finds the cache; what is on the node outlives Tasks.
     more = {

@@ -15,6 +15,7 @@ from iris_operator.agent.inputs.layout import Layout
 from iris_operator.agent.inputs.model import InputFault, Inputs, Whose
 from iris_operator.agent.inputs.objects import read_objects
 from iris_operator.agent.inputs.remove import empty_trash, remove_tree
+from iris_operator.agent.inputs.tell import tell_skipped
 from iris_operator.agent.inputs.threads import to_the_end
 from iris_operator.agent.inputs.volumes import Volumes, make_volumes, mounts_of
 from iris_operator.agent.inputs.wants import ObjectKind, Objects, wanted
@@ -52,7 +53,7 @@ class Preparer:
         objects = await read_objects(self._api, namespace, wants) if wants else Objects(namespace)
         found = environment(task, objects, self._host_ip)
         if found.skipped:
-            log.info("Task %s: skipped of envFrom: %s", task.key, "; ".join(found.skipped))
+            await tell_skipped(self._api, task, found.skipped, datetime.now(UTC))
         script = _script(task, objects)
         if not task.spec.volume_mounts and task.spec.bundle is None:
             return Inputs(found.variables, setup_script=script)

@@ -15,7 +15,7 @@ from iris_operator.agent.inputs.layout import Layout
 from iris_operator.agent.inputs.model import InputFault, Whose
 from iris_operator.agent.inputs.prepare import Preparer
 from iris_operator.agent.inputs.room import limited, overfull, used_bytes
-from iris_operator.ports.kube import CONFIG_MAPS, SECRETS
+from iris_operator.ports.kube import CONFIG_MAPS, EVENTS, SECRETS
 from iris_runtimes.protocol import Mount
 from tests.unit.iris_operator.agent.build import task
 from tests.unit.iris_operator.agent.harness import Node, until
@@ -130,8 +130,11 @@ async def test_no_value_is_logged(node: Node, caplog: pytest.LogCaptureFixture) 
     async with node.agent():
         await node.bind(env=_ENV, envFrom=[{"secretRef": {"name": "s"}}, {"prefix": "1", "secretRef": {"name": "s"}}])
         await node.phase("Succeeded")
-    assert _VALUE not in caplog.text
-    assert "1word is no name of a variable" in caplog.text
+    events = (await node.api.list(EVENTS, "default")).items
+    assert [(one["reason"], one["regarding"]["name"]) for one in events] == [("InvalidEnvironmentVariableNames", "t")]
+    for told in (caplog.text, events[0]["note"]):
+        assert _VALUE not in told
+        assert "1word is no name of a variable" in told
 
 
 async def test_what_earlier_agents_left_of_others_goes(node: Node) -> None:
