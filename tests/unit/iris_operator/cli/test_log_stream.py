@@ -169,6 +169,15 @@ async def test_never_started_says_how_it_ended(api: Api) -> None:
         await Terminal(api).stream.print()
 
 
+async def test_what_set_up_said_is_shown_though_the_command_never_started(api: Api) -> None:
+    await api.task({"phase": "Failed", "reason": "SetupFailed", "attempt": 1, "logPath": "/logs/x"})
+    await api.worker()
+    api.answers = [Answer(b"no such host\n")]
+    terminal = Terminal(api)
+    await terminal.stream.print()
+    assert terminal.out == b"no such host\n"
+
+
 async def test_a_log_that_is_not_there(api: Api) -> None:
     await api.task(STARTED)
     await api.worker()
