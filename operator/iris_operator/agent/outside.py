@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Iterable, Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
-from iris_operator.api.names import worker_pod_name
-from iris_runtimes.protocol import CgroupParent, Device, PodContext
+from iris_operator.api.names import AGENT_SECRETS_DIR, worker_pod_name
+from iris_runtimes.protocol import CgroupParent, Device, Mount, PodContext
 
 TASKS_SLICE = "iris-tasks.slice"
 _PLAIN_CGROUP = "/iris-tasks"
@@ -54,4 +54,13 @@ def gpu_devices(names: Iterable[str]) -> tuple[Device, ...]:
 def context(env: Mapping[str, str]) -> PodContext:
     """What the machine gives its agent."""
     parent = cgroup_parent(env.get("IRIS_CGROUP_PARENT", ""), systemd=_SYSTEMD.is_dir())
-    return PodContext(parent, gpu_devices(one.name for one in Path("/dev").iterdir()), dict(env))
+    devices = gpu_devices(one.name for one in Path("/dev").iterdir())
+    return PodContext(parent, devices, dict(env), mounts=memory_for_secrets(Path("/proc/mounts").read_text()))
+
+
+def memory_for_secrets(mounts: str) -> tuple[Mount, ...]:
+    """The folder for Secrets' files, if what it lies in is memory. `mounts`: the text of /proc/mounts."""
+    kinds = {fields[1]: fields[2] for line in mounts.splitlines() if len(fields := line.split()) > 2}
+    inside = [path for path in kinds if PurePosixPath(AGENT_SECRETS_DIR).is_relative_to(path)]
+    in_memory = bool(inside) and kinds[max(inside, key=len)] == "tmpfs"
+    return (Mount(AGENT_SECRETS_DIR, AGENT_SECRETS_DIR),) if in_memory else ()

@@ -14,7 +14,7 @@ import pytest
 
 from iris_operator.agent.agent import Agent
 from iris_operator.agent.config import AgentConfig, ConfigError, from_environment
-from iris_operator.agent.outside import as_in_a_pod, cgroup_parent, gpu_devices
+from iris_operator.agent.outside import as_in_a_pod, cgroup_parent, gpu_devices, memory_for_secrets
 from iris_operator.api.names import ANNOTATION_AGENT_PROBLEM
 from iris_runtimes.containerd.driver import ContainerdRuntime
 from iris_runtimes.docker.driver import DockerRuntime
@@ -63,6 +63,17 @@ def test_what_is_missing_is_named() -> None:
 )
 def test_cgroups(wanted: str, systemd: bool, parent: CgroupParent) -> None:
     assert cgroup_parent(wanted, systemd=systemd) == parent
+
+
+_RUN, _DISK = "tmpfs /run tmpfs rw 0 0", "/dev/vda1 / ext4 rw 0 0"
+
+
+@pytest.mark.parametrize(
+    ("mounts", "found"),
+    [((_DISK, _RUN), 1), ((_DISK,), 0), ((_DISK, _RUN, "/dev/vdb1 /run/iris ext4 rw 0 0"), 0), ((), 0)],
+)
+def test_secrets_files_lie_in_memory_or_nowhere(mounts: tuple[str, ...], found: int) -> None:
+    assert len(memory_for_secrets("\n".join(mounts))) == found
 
 
 def test_gpus_of_the_machine() -> None:
