@@ -11,8 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from iris_operator.agent import status as say
-from iris_operator.agent.config import AgentConfig
-from iris_operator.agent.diff import (
+from iris_operator.agent.actions import (
     Action,
     CancelPull,
     Forget,
@@ -25,6 +24,7 @@ from iris_operator.agent.diff import (
     Signal,
     Start,
 )
+from iris_operator.agent.config import AgentConfig
 from iris_operator.agent.entry import script_command, script_text
 from iris_operator.agent.gpus import Grant, Inventory, NoFreeGpus
 from iris_operator.agent.holds import Holds

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from iris_operator.agent.diff import (
+from iris_operator.agent.actions import (
     Action,
     CancelPull,
     Forget,
@@ -18,11 +18,8 @@ from iris_operator.agent.diff import (
     Report,
     Signal,
     Start,
-    View,
-    Worker,
-    decide,
-    diff,
 )
+from iris_operator.agent.diff import View, Worker, decide, diff
 from iris_operator.agent.memory import Memory, Pulling, StartFailure, Trouble
 from iris_operator.api.task import Task, TaskPhase
 from iris_runtimes.protocol import Exit, Sandbox

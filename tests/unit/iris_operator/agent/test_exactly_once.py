@@ -12,7 +12,7 @@ from datetime import timedelta
 
 import pytest
 
-from iris_operator.agent.diff import (
+from iris_operator.agent.actions import (
     CancelPull,
     Forget,
     Pull,
@@ -21,10 +21,8 @@ from iris_operator.agent.diff import (
     Report,
     Signal,
     Start,
-    View,
-    Worker,
-    decide,
 )
+from iris_operator.agent.diff import View, Worker, decide
 from iris_operator.agent.memory import BLANK, Memory
 from iris_operator.api.names import FINALIZER_TASK, container_id
 from iris_operator.api.task import Binding, Task

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from iris_operator.agent import diff as actions
+from iris_operator.agent import actions
 from iris_operator.agent.causes import next_limit, stop_signal
 from iris_operator.agent.diff import View, Worker, decide
 from iris_operator.agent.memory import Hook, Illness, Memory, Pulling, StartFailure, Trouble
