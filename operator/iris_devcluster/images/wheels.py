@@ -20,6 +20,8 @@ from iris_devcluster.images.tree import Entry, read_folder, write_folder, write_
 
 _MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
 _GLIBC_MINOR = {"bookworm": 36}
+_ELF = b"\x7fELF"
+_PROGRAMS = "usr/local/bin"
 _HEADER = """\
 # Exact packages of the {name} image, indirect ones too, with the checksums of their wheels for {machines}.
 # Generated from runtimes/images/recipe.yaml and pyproject.toml by: iris-devcluster images --lock
@@ -57,13 +59,15 @@ def _make(recipe: Recipe, lock: Path, python: compiled.Python, folder: Path) -> 
 
 
 def unpack(wheel: Path, place: str, selection: Selection) -> Iterator[Entry]:
-    """A wheel's library files at `place`. Its scripts are left out: they would name this host's Python."""
+    """A wheel's library files at `place`, and its programs. Scripts are left out: they would name this host's Python."""
     with zipfile.ZipFile(wheel) as archive:
         for info in archive.infolist():
             name = info.filename
             head, _, rest = name.partition("/")
             if head.endswith(".data"):
                 kind, _, name = rest.partition("/")
+                if kind == "scripts" and (program := archive.read(info)).startswith(_ELF):
+                    yield Entry(f"{_PROGRAMS}/{name}", program, 0o755)
                 if kind not in ("purelib", "platlib"):
                     continue
             if not info.is_dir() and selection.takes(f"{place}/{name}"):
@@ -109,7 +113,7 @@ def resolve(base: Base, arch: str, requirements: Sequence[str]) -> list[tuple[st
 def _target(base: Base, arch: str) -> list[str]:
     """pip's words for the image's Python rather than the one that runs pip."""
     machine = _MACHINES[arch]
-    names = [f"manylinux_2_{minor}_{machine}" for minor in range(_GLIBC_MINOR[base.suite], 16, -1)]
+    names = [f"manylinux_2_{minor}_{machine}" for minor in range(_GLIBC_MINOR[base.suite], 4, -1)]
     platforms = [f"--platform={name}" for name in (*names, f"manylinux2014_{machine}")]
     return ["--only-binary=:all:", "--implementation=cp", f"--python-version={base.python}", *platforms]
 

@@ -10,6 +10,7 @@ from iris_operator.cli.groups import groups
 from iris_operator.cli.images import images
 from iris_operator.cli.logs import logs
 from iris_operator.cli.port_forward import port_forward
+from iris_operator.cli.profiles import profile
 from iris_operator.cli.record_trace import record_trace
 from iris_operator.cli.run import run
 from iris_operator.cli.simulate import simulate_command
@@ -31,7 +32,7 @@ def main() -> None:
 
 
 _COMMANDS = (
-    run, logs, status, why, exec_command, cp, port_forward, top, slices, groups, images, simulate_command, record_trace,
+    run, logs, status, why, exec_command, cp, port_forward, top, profile, slices, groups, images, simulate_command, record_trace,
 )  # fmt: skip
 for command in _COMMANDS:
     main.add_command(command)

@@ -65,6 +65,15 @@ def test_a_wheel_is_unpacked_without_scripts_and_unwanted_files(tmp_path: Path) 
     assert found == {"site/x/__init__.py", "site/y.py", "site/x-1.dist-info/METADATA"}
 
 
+def test_a_wheels_program_is_kept(tmp_path: Path) -> None:
+    wheel = tmp_path / "x-1-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("x-1.data/scripts/x", _STATIC)
+        archive.writestr("x-1.data/scripts/y", "#!python\n")
+    [found] = unpack(wheel, "site", Selection([".*"], []))
+    assert (found.path, found.content, found.mode) == ("usr/local/bin/x", _STATIC, 0o755)
+
+
 class TestImageFromBinary:
     def test_starts_the_program_as_nobody_in_particular(self, tmp_path: Path) -> None:
         (tmp_path / "coredns").write_bytes(_STATIC)

@@ -11,6 +11,7 @@ from iris_operator.agent.streams.execute import add_exec
 from iris_operator.agent.streams.images import add_images
 from iris_operator.agent.streams.logs import add_logs
 from iris_operator.agent.streams.port_forward import add_port_forward
+from iris_operator.agent.streams.profiles import add_profile
 from iris_operator.agent.streams.source import NOTIFY, StreamSource
 from iris_operator.agent.streams.stats import add_stats
 
@@ -18,7 +19,7 @@ from iris_operator.agent.streams.stats import add_stats
 def add_stream_routes(app: web.Application, source: StreamSource) -> None:
     """Everything below /v1. The app must let in only who may ask: see docs/designs/004."""
     app.cleanup_ctx.append(_notify)
-    for add in (add_logs, add_exec, add_port_forward, add_stats, add_images):
+    for add in (add_logs, add_exec, add_port_forward, add_stats, add_images, add_profile):
         add(app, source)
 
 
