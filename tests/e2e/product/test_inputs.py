@@ -9,15 +9,12 @@ import tarfile
 from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from threading import Thread
 from typing import Any
 
 import pytest
-import yaml
-
 from iris_devcluster.nodes import Cluster
-from tests.e2e.product.world import World
+from tests.e2e.product.world import EXAMPLES, World
 
 pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("inputs_slice")]
 
@@ -168,11 +165,15 @@ def test_what_a_task_names_it_gets(world: World, bundle: tuple[str, str]) -> Non
 
 def test_what_it_must_not_have_it_does_not_get(world: World, bundle: tuple[str, str]) -> None:
     url, _ = bundle
+    _task(world, "stuffed", "dd if=/dev/zero of=/scratch/f bs=1M count=8 && sleep 600", {"scratch": {"emptyDir": {"sizeLimit": "2Mi"}}},
+          terminationGracePeriodSeconds=0)  # fmt: skip
     _task(world, "denied", "true", {"host": {"hostPath": {"path": "/etc"}}})
     _task(world, "unlike", "true", bundle={"http": {"url": url}, "digest": "sha256:" + "0" * 64})
     _task(world, "unfound", "true", bundle={"http": {"url": f"{url}.no"}, "digest": "sha256:" + "0" * 64})
-    reasons = {name: world.ended(name)["reason"] for name in ("denied", "unlike", "unfound")}
-    assert reasons == {"denied": "PolicyDenied", "unlike": "BundleDigestMismatch", "unfound": "BundleNotFound"}
+    reasons = {name: world.ended(name)["reason"] for name in ("denied", "unlike", "unfound", "stuffed")}
+    assert reasons == {
+        "denied": "PolicyDenied", "unlike": "BundleDigestMismatch", "unfound": "BundleNotFound", "stuffed": "VolumeFull",
+    }  # fmt: skip
 
 
 def test_an_object_that_comes_later_is_waited_for(world: World) -> None:
@@ -187,18 +188,31 @@ def test_an_object_that_comes_later_is_waited_for(world: World) -> None:
     assert _log(world, "early") == ["came"]
 
 
+def test_the_example(world: World) -> None:
+    world.kubectl("apply", "-f", str(EXAMPLES / "inputs.yaml"))
+    lines = _log(world, "inputs")
+    assert lines[0].startswith("level debug, attempt 1 on ")
+    assert lines[0].endswith("; epochs: 3")
+    assert lines[1:] == ["the token is the same both ways", "1"]
+
+
 def test_nothing_is_left_and_nothing_was_told(world: World) -> None:
-    """After the others: their Tasks deleted, the node has none of their folders; no Secret's value in logs and Events."""
-    names = ["given", "given-more", "given-again", "denied", "unlike", "unfound", "early"]
+    """After the others: their Tasks deleted, the node has none of their files; no Secret's value in logs and Events."""
+    names = ["given", "given-more", "given-again", "denied", "unlike", "unfound", "stuffed", "early", "inputs"]
     world.kubectl("delete", "task", *names, "--ignore-not-found", "--timeout=60s")
-    cache = Path("/var/cache/iris")
-    shown = Cluster.open(world.root).node_exec(
-        world.node_of(_SLICE), ["find", str(cache / "attempts"), str(cache / "trash"), "-mindepth", "1"]
-    )
-    out = shown.stdout.decode() if isinstance(shown.stdout, bytes) else shown.stdout
-    assert out.split() == []
+    files = _found(world, "/var/cache/iris/attempts", "/var/cache/iris/trash", "/var/cache/iris/shared", "-type", "f")
+    assert sorted(files) == [f"/var/cache/iris/shared/default/{name}" for name in ("e2e/word", "example/history")]
+    memory = _found(world, "/var/lib/kubelet/pods", "-path", "*~empty-dir/secrets*", "!", "-name", ".trash")
+    assert memory
+    assert all(path.endswith("~empty-dir/secrets") for path in memory)
     said = world.kubectl("logs", f"{_SLICE}-worker-0", "--tail=-1") + world.kubectl("get", "events", "-o", "yaml")
-    assert "given" in said or "sandbox" in said
+    assert "removing sandbox" in said
     assert _VALUE not in said
-    tasks = yaml.safe_load(world.kubectl("get", "tasks", "-o", "yaml"))
-    assert _VALUE not in json.dumps(tasks)
+    assert _VALUE not in world.kubectl("get", "tasks", "-o", "yaml")
+
+
+def _found(world: World, *arguments: str) -> list[str]:
+    """What `find` finds on the slice's node."""
+    shown = Cluster.open(world.root).node_exec(world.node_of(_SLICE), ["find", *arguments])
+    out = shown.stdout.decode() if isinstance(shown.stdout, bytes) else shown.stdout
+    return out.split()
