@@ -13,6 +13,7 @@ from threading import Thread
 from typing import Any
 
 import pytest
+
 from iris_devcluster.nodes import Cluster
 from tests.e2e.product.world import EXAMPLES, World
 
@@ -165,8 +166,9 @@ def test_what_a_task_names_it_gets(world: World, bundle: tuple[str, str]) -> Non
 
 def test_what_it_must_not_have_it_does_not_get(world: World, bundle: tuple[str, str]) -> None:
     url, _ = bundle
-    _task(world, "stuffed", "dd if=/dev/zero of=/scratch/f bs=1M count=8 && sleep 600", {"scratch": {"emptyDir": {"sizeLimit": "2Mi"}}},
-          terminationGracePeriodSeconds=0)  # fmt: skip
+    fill = "dd if=/dev/zero of=/scratch/f bs=1M count=8 && sleep 600"
+    small = {"scratch": {"emptyDir": {"sizeLimit": "2Mi"}}}
+    _task(world, "stuffed", fill, small, terminationGracePeriodSeconds=0)
     _task(world, "denied", "true", {"host": {"hostPath": {"path": "/etc"}}})
     _task(world, "unlike", "true", bundle={"http": {"url": url}, "digest": "sha256:" + "0" * 64})
     _task(world, "unfound", "true", bundle={"http": {"url": f"{url}.no"}, "digest": "sha256:" + "0" * 64})
