@@ -93,8 +93,16 @@ class Pulls:
         """Image's digest and inputs. Of two failures the user's is raised: trying again would not mend it."""
         if not self._inputs.needed(task):
             return await self._image(task), await self._inputs.prepare(task, _untold)
+        latest: list[Fetching] = []
         image = asyncio.create_task(self._image(task))
-        inputs = asyncio.create_task(self._inputs.prepare(task, lambda seen: self._fetching(task, image, seen)))
+
+        def tell(seen: Fetching) -> None:
+            latest[:] = [seen]
+            if image.done():
+                self._fetching(task, seen)
+
+        image.add_done_callback(lambda _: [self._fetching(task, seen) for seen in latest])
+        inputs = asyncio.create_task(self._inputs.prepare(task, tell))
         both: set[asyncio.Task[str] | asyncio.Task[Inputs]] = {image, inputs}
         try:
             done, rest = await asyncio.wait(both, return_when=asyncio.FIRST_EXCEPTION)
@@ -141,10 +149,10 @@ class Pulls:
             more = replace(pulling, done_bytes=seen.done_bytes, total_bytes=seen.total_bytes)
             self._memories.update(task, pulling=more)
 
-    def _fetching(self, task: Task, image: asyncio.Task[str], seen: Fetching) -> None:
+    def _fetching(self, task: Task, seen: Fetching) -> None:
         """How far the bundle is: told once the image is there."""
         pulling = self._memories.of(task).pulling
-        if pulling is not None and image.done():
+        if pulling is not None:
             more = replace(pulling, done_bytes=seen.done_bytes, total_bytes=seen.total_bytes, fetching=seen.what)
             self._memories.update(task, pulling=more)
 

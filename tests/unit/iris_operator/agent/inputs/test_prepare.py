@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import logging
 import os
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from iris_operator.agent import status as say
+from iris_operator.agent.inputs.bundle_store import Tell
 from iris_operator.agent.inputs.layout import Layout
-from iris_operator.agent.inputs.model import InputFault, Whose
+from iris_operator.agent.inputs.model import Fetching, InputFault, Inputs, Whose
 from iris_operator.agent.inputs.prepare import Preparer
 from iris_operator.agent.inputs.room import limited, overfull, used_bytes
+from iris_operator.agent.memories import Memories
+from iris_operator.agent.pulls import Pulls
+from iris_operator.api.task import Task
 from iris_operator.ports.kube import CONFIG_MAPS, EVENTS, SECRETS
 from iris_runtimes.protocol import Mount
-from tests.unit.iris_operator.agent.build import task
+from tests.unit.iris_operator.agent.build import NOW, task
 from tests.unit.iris_operator.agent.harness import Node, until
 from tests.unit.iris_operator.agent.inputs.test_unpack import tar
 
@@ -97,6 +104,35 @@ async def test_a_users_mistake_ends_it_and_leaves_nothing(node: Node) -> None:
         assert status["reason"] == "BundleDigestMismatch"
         assert node.runtime.started == []
         await until(lambda: not _folders(node))
+
+
+class _Slow(Preparer):
+    """Its bundle comes when it is let."""
+
+    def __init__(self, node: Node) -> None:
+        super().__init__(node.api, node.folder, "")
+        self.let = asyncio.Event()
+
+    async def prepare(self, task: Task, tell: Tell) -> Inputs:
+        tell(Fetching("bundle https://h.test/a.tar", 12 * 2**20, 40 * 2**20))
+        await self.let.wait()
+        return Inputs()
+
+
+async def test_a_bundle_that_comes_after_the_image_is_told(node: Node) -> None:
+    """Though it said so before the image was there, and nothing since."""
+    memories, inputs = Memories(), _Slow(node)
+    pulls = Pulls(node.api, node.runtime, inputs, memories, lambda _: None, lambda: NOW)
+    found = task(bundle={"configMap": {"name": "c"}})
+    pulls.begin(found)
+    await until(lambda: (pulling := memories.of(found).pulling) is not None and pulling.fetching)
+    pulling = memories.of(found).pulling
+    assert pulling is not None
+    told = say.pulling(found, pulling, NOW + timedelta(seconds=3))
+    assert (told.reason, told.message) == ("Fetching", "fetching bundle https://h.test/a.tar for 3s: 12 of 40 MiB")
+    inputs.let.set()
+    await until(lambda: memories.of(found).image_digest)
+    await pulls.close()
 
 
 async def test_of_two_failures_the_users_counts(node: Node) -> None:
