@@ -117,6 +117,20 @@ def test_logs_of_attempts_times_and_several(world: World, busy: str) -> None:
     assert sorted(both.splitlines()) == ["busy  up", "twice attempt 2"]
 
 
+def test_profile(world: World, busy: str, tmp_path: Path) -> None:
+    """In an image without a shell, by the busybox that a set-up brings."""
+    spin = "def inner():\n  return sum(range(10000))\ndef spinning():\n  while True: inner()\nspinning()"
+    setup = [{"command": ["/run/iris/bin/busybox", "mkdir", "-p", "/tmp"]}]
+    world.apply("Task", "spins", {"image": "iris/agent:dev", "command": ["python3.11", "-c", spin], "setup": setup})
+    world.wait_phase("spins", "Running")
+    code, _, words = iris(world, "profile", "spins", "--seconds", "2", "-o", str(tmp_path / "x.svg"))
+    assert code == 0, words
+    assert "spinning" in (tmp_path / "x.svg").read_text()
+    world.kubectl("delete", "task", "spins", "--wait=false")
+    code, _, words = iris(world, "profile", busy, "--seconds", "1", "-o", str(tmp_path / "y.svg"))
+    assert code == 1 and "no Python process runs in the Task" in words
+
+
 def test_a_task_that_does_not_run_or_is_not_there(world: World, busy: str) -> None:
     world.task("over", "true")
     world.ended("over")
