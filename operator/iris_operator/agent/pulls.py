@@ -101,7 +101,11 @@ class Pulls:
             if image.done():
                 self._fetching(task, seen)
 
-        image.add_done_callback(lambda _: [self._fetching(task, seen) for seen in latest])
+        def image_came(_: asyncio.Task[str]) -> None:
+            for seen in latest:
+                self._fetching(task, seen)
+
+        image.add_done_callback(image_came)
         inputs = asyncio.create_task(self._inputs.prepare(task, tell))
         both: set[asyncio.Task[str] | asyncio.Task[Inputs]] = {image, inputs}
         try:
