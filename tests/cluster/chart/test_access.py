@@ -86,6 +86,9 @@ def test_an_editor_drains_and_holds_and_a_viewer_does_not(kubectl: Kubectl, patc
         ("delete", "nodepools.compute.coreweave.com"),
         ("get", "nodes"),
         ("list", "events.events.k8s.io"),
+        ("list", "certificatesigningrequests.certificates.k8s.io"),
+        ("patch", "certificatesigningrequests.certificates.k8s.io/approval"),
+        ("patch", "certificatesigningrequests.certificates.k8s.io/status"),
     ],
 )
 def test_the_operator_may(kubectl: Kubectl, verb: str, what: str) -> None:

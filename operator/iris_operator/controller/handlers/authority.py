@@ -18,8 +18,6 @@ from iris_operator.ports.kube import API_SERVICES, SECRETS
 
 log = logging.getLogger(__name__)
 
-_AGAIN_SECONDS = 3600.0
-
 
 class NoAuthority(ApiError):
     """The authority's Secret is there and can't be used; the message says what to do."""
@@ -49,7 +47,7 @@ async def load_authority(controller: Controller) -> Authority:
 
 
 class AuthorityReconciler:
-    """One pass; again each hour, and at each look at all."""
+    """One pass, at the start and at each look at all: certificates are renewed days before they end."""
 
     def __init__(self, controller: Controller) -> None:
         self._controller = controller
@@ -58,7 +56,6 @@ class AuthorityReconciler:
         """Writes nothing when all is as it should be."""
         if not self._controller.home:
             return
-        self._controller.queue.add_after(key, _AGAIN_SECONDS)
         authority = await self._advanced(await load_authority(self._controller))
         await self._keep_gateway(authority)
         await self._keep_api_service(authority)
