@@ -6,6 +6,7 @@ has no symbolic link at all, so none can be followed; links come last.
 
 from __future__ import annotations
 
+import errno
 import os
 import posixpath
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from iris_operator.agent.inputs.safe_paths import parts_of
 
 _CHUNK = 2**20
 _GIB = 2**30
+_BAD_NAMES = (errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ, errno.EISDIR, errno.EMLINK)
 
 
 @dataclass(frozen=True)
@@ -138,4 +140,6 @@ def unpack(archive: Path, root: Path, limits: Limits | None = None) -> None:
         except (NotADirectoryError, FileExistsError) as error:
             raise invalid("has one path as a file and as a folder") from error
         except OSError as error:
+            if error.errno in _BAD_NAMES:
+                raise invalid(f"has a path that can't be made here: {error.strerror}") from error
             raise InputFault("BundleDiskFull", f"unpacking the bundle: {error.strerror}", Whose.PLATFORM) from error

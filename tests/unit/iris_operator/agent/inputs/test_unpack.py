@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gzip
 import io
+import os
 import stat
 import tarfile
+import tempfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +15,8 @@ from typing import Any
 
 import pytest
 import zstandard
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from iris_operator.agent.inputs.model import InputFault
 from iris_operator.agent.inputs.unpack import Limits, unpack
@@ -165,3 +169,40 @@ def test_is_bounded(into: Callable[..., Path], limits: dict[str, int]) -> None:
     with pytest.raises(InputFault) as caught:
         into(gzip.compress(tar(("a", bytes(999)), ("b", bytes(2**20)))), **limits)
     assert caught.value.reason == "BundleTooLarge"
+
+
+_NAMES = st.lists(st.sampled_from(["a", "b", "..", ".", "", "link", "c" * 300]), min_size=1, max_size=4).map("/".join)
+_MEMBERS = st.lists(
+    st.tuples(_NAMES, st.one_of(st.binary(max_size=8), _NAMES), st.sampled_from([tarfile.SYMTYPE, tarfile.LNKTYPE])),
+    max_size=8,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(_MEMBERS)
+def test_whatever_it_has_nothing_gets_out(members: list[tuple[str, Any, bytes]]) -> None:
+    """Links, files and folders of any names in any order: an InputFault, or a tree whose links stay inside."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as archive:
+        for name, content, kind in members:
+            info = tarfile.TarInfo(name)
+            if isinstance(content, bytes):
+                info.size = len(content)
+                archive.addfile(info, io.BytesIO(content))
+            else:
+                info.type, info.linkname = kind, content
+                archive.addfile(info)
+    with tempfile.TemporaryDirectory() as made:
+        home, tree = Path(made), Path(made, "home", "tree")
+        tree.mkdir(parents=True)
+        (home / "archive").write_bytes(out.getvalue())
+        try:
+            unpack(home / "archive", tree)
+        except InputFault as fault:
+            assert fault.reason == "BundleInvalid"
+        assert sorted(path.name for path in home.iterdir()) == ["archive", "home"]
+        assert [path.name for path in (home / "home").iterdir()] == ["tree"]
+        for path in tree.rglob("*"):
+            if path.is_symlink():
+                end = os.path.normpath(path.parent / path.readlink())
+                assert Path(end).is_relative_to(tree)
