@@ -99,7 +99,7 @@ async def _listen(request: web.Request, socket: web.WebSocketResponse, session: 
     async for message in _messages(socket):
         channel, data = message.data[:1], message.data[1:]
         if channel == Channel.STDIN.head:
-            if not await _written(request, session, data):
+            if not await _written(request, socket, session, data):
                 return
         elif channel == Channel.END_OF_INPUT.head:
             await session.end_input()
@@ -113,11 +113,13 @@ async def _messages(socket: web.WebSocketResponse) -> AsyncIterator[WSMessage]:
             yield message
 
 
-async def _written(request: web.Request, session: ExecSession, data: bytes) -> bool:
+async def _written(request: web.Request, socket: web.WebSocketResponse, session: ExecSession, data: bytes) -> bool:
     """Give it input; False when the person has gone while the command would not read."""
     writing = asyncio.ensure_future(session.write(data))
     try:
         while not (await asyncio.wait({writing}, timeout=_LOOK_SECONDS))[0]:
+            # Nothing is read meanwhile, so only a write can tell.
+            await socket.ping()
             if request.transport is None or request.transport.is_closing():
                 return False
         with contextlib.suppress(RuntimeFault):  # how it ended is told by what waits for it

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 import aiohttp
 import pytest
 
+from iris_operator.agent.streams import execute
+from iris_runtimes.fake_session import FakeSession
 from tests.unit.iris_operator.agent.streams.kit import UID, StreamNode
 
 EXEC = f"/v1/tasks/{UID}/1/exec"
@@ -61,6 +63,28 @@ async def test_who_goes_ends_the_command(node: StreamNode) -> None:
     await node.start()
     async with node.session.ws_connect(EXEC, params=command("sleep", "9")):
         pass
+    async with asyncio.timeout(5):
+        while not node.runtime.sessions[-1].closed:
+            await asyncio.sleep(0.01)
+
+
+async def test_who_goes_while_the_command_does_not_read_ends_it(
+    node: StreamNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def never(self: FakeSession, data: bytes) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(execute, "_LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(FakeSession, "write", never)
+    await node.start()
+    socket = await node.session.ws_connect(EXEC, params=[*command("cat"), ("stdin", "1")])
+    for _ in range(100):
+        await socket.send_bytes(b"\x00" + b"x" * 1000)
+    await asyncio.sleep(0.1)
+    assert not node.runtime.sessions[-1].closed
+    response = socket._response
+    assert response.connection is not None and response.connection.transport is not None
+    response.connection.transport.abort()
     async with asyncio.timeout(5):
         while not node.runtime.sessions[-1].closed:
             await asyncio.sleep(0.01)
