@@ -29,6 +29,7 @@ from iris_operator.agent.causes import StopCause, asked_to_stop, next_limit, sta
 from iris_operator.agent.labels import belongs, facts
 from iris_operator.agent.memory import BLANK, Memory
 from iris_operator.agent.probes import told
+from iris_operator.agent.probes.verdict import told_illness
 from iris_operator.agent.stages import has_setup
 from iris_operator.api.life import Cause
 from iris_operator.api.names import FINALIZER_TASK
@@ -136,7 +137,7 @@ class _Case:
         """Why it must stop, its own doing and its limits included, as of `at`."""
         if self.cause is not None:
             return self.cause
-        ill, limit = self.memory.ill, next_limit(self.task, self.memory, started)
+        ill, limit = self.memory.ill or told_illness(self.status), next_limit(self.task, self.memory, started)
         if ill is not None:
             return StopCause(ill.reason, ill.words, cause=Cause.USER)
         return limit.cause if limit is not None and at >= limit.at else None
@@ -197,7 +198,7 @@ class _Case:
             return Decision(Look(self.task, final=True))
         cause = self.why_stop(self._started(sandbox), ended.exited_at)
         told = memory.stopping_since is not None or say.was_signalled(sandbox, _stop_signal(self.task))
-        ours = told or self._unseen(sandbox)
+        ours = told or self._unseen(sandbox) or told_illness(self.status) is not None
         if ours and cause is not None and memory.hook is not None and memory.hook.words:
             cause = replace(cause, words=f"{cause.words}; {memory.hook.words}")
         wanted = say.exited(self.task, sandbox, cause if ours else None, memory.stage)

@@ -8,7 +8,7 @@ from iris_operator.agent.labels import belongs, facts
 from iris_operator.agent.memory import Memory
 from iris_operator.agent.probes.ask import Address
 from iris_operator.agent.probes.prober import Target
-from iris_operator.agent.probes.verdict import has_probes
+from iris_operator.agent.probes.verdict import has_probes, told_illness
 from iris_operator.api.task import Task, TaskPhase
 from iris_runtimes.protocol import Sandbox, SandboxState
 
@@ -38,6 +38,8 @@ def _goes_on(task: Task, memory: Memory) -> bool:
     if binding is None or task.deleting or binding.stop_reason:
         return False
     if status.phase is not TaskPhase.RUNNING or status.attempt != binding.attempt:
+        return False
+    if told_illness(status) is not None:
         return False
     ours = memory.attempt == binding.attempt
     return not ours or (memory.ill is None and memory.stopping_since is None and not memory.left)

@@ -13,6 +13,7 @@ from iris_operator.plan.conditions import ConditionStatus, find_condition, is_tr
 from iris_operator.plan.task_retry import READY, of_attempt
 
 STARTED = "Started"
+ILL = frozenset({"StartupProbeFailed", "LivenessProbeFailed"})
 _MAX_MESSAGE = 1024
 
 
@@ -77,11 +78,17 @@ def says_the_same(before: TaskStatus, after: TaskStatus) -> bool:
 
 
 def leave(task: Task, status: TaskStatus, cause: Why, now: datetime) -> TaskStatus | None:
-    """The status of what is about to be stopped: not ready. None when that needn't be told."""
-    if not is_true(status.conditions, READY):
+    """The status of what is about to be stopped: not ready. None when that needn't be told.
+
+    A probe's verdict is told with it: nobody could find it out again once the command has ended, and its exit code says
+    nothing of it.
+    """
+    ill = cause.reason in ILL and status.phase is TaskPhase.RUNNING and status.reason != cause.reason
+    if not ill and not is_true(status.conditions, READY):
         return None
     conditions = not_ready(task, status.conditions, cause.reason, f"it is stopped because {cause.words}", now)
-    return status.model_copy(update={"conditions": conditions})
+    verdict = {"reason": cause.reason, "message": cause.words[:_MAX_MESSAGE]} if ill else {}
+    return status.model_copy(update={"conditions": conditions, **verdict})
 
 
 def not_ready(task: Task, conditions: list[Condition], reason: str, message: str, now: datetime) -> list[Condition]:

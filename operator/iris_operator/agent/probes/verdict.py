@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from iris_operator.agent.memory import Illness
-from iris_operator.agent.probes.told import NO_VERDICT, STARTED, Verdict
+from iris_operator.agent.probes.told import ILL, NO_VERDICT, STARTED, Verdict
 from iris_operator.api.probe import Probe
-from iris_operator.api.task import Task, TaskSpec
+from iris_operator.api.task import Task, TaskPhase, TaskSpec, TaskStatus
 from iris_operator.plan.conditions import is_true
 from iris_operator.plan.task_retry import of_attempt
 from iris_operator.plan.text import count
@@ -56,7 +56,7 @@ class Health:
     rows: Mapping[Kind, Row] = field(default_factory=dict)
 
 
-_ILL = {Kind.STARTUP: "StartupProbeFailed", Kind.LIVENESS: "LivenessProbeFailed"}
+_REASONS = {Kind.STARTUP: "StartupProbeFailed", Kind.LIVENESS: "LivenessProbeFailed"}
 
 
 def probe_of(spec: TaskSpec, kind: Kind) -> Probe | None:
@@ -79,6 +79,13 @@ def at_first(task: Task) -> Health:
     told = of_attempt(task.status, task.spec.binding.attempt).conditions
     started = task.spec.startup_probe is None or is_true(told, STARTED)
     return Health(Verdict(started=started or None))
+
+
+def told_illness(status: TaskStatus) -> Illness | None:
+    """The verdict that an earlier agent told when it began to stop this attempt."""
+    if status.phase is TaskPhase.RUNNING and status.reason in ILL:
+        return Illness(status.reason, status.message)
+    return None
 
 
 def asked(spec: TaskSpec, health: Health) -> tuple[Kind, ...]:
@@ -111,8 +118,8 @@ def _good(health: Health, kind: Kind) -> Health:
 
 def _bad(health: Health, kind: Kind, row: Row, answer: Answer) -> Health:
     words = f"{kind} failed{_times(row.length)}: {answer.words}"
-    if kind in _ILL:
-        return replace(health, ill=Illness(_ILL[kind], words))
+    if kind in _REASONS:
+        return replace(health, ill=Illness(_REASONS[kind], words))
     if health.verdict.ready is False:
         return health  # the words of the transition stay
     return replace(health, verdict=replace(health.verdict, ready=False, words=words))

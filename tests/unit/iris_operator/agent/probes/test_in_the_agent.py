@@ -168,3 +168,21 @@ def test_who_is_asked(wanted: Any, sandboxes: list[Sandbox], memory: Memory, is_
     assert (target is not None) is is_asked
     if target is not None:  # the command's start, not its set-up's
         assert (target.started_at - NOW).total_seconds() == 5
+
+
+@pytest.mark.parametrize("code", [0, 7, 143])
+async def test_why_it_was_stopped_outlives_the_agent(node: Node, code: int) -> None:
+    async with node.agent():
+        node.runtime.ignores_sigterm.add(
+            f"task-{await node.bind(command=('sleep', '9'), livenessProbe=asks('false'))}-1"
+        )
+        await until(lambda: node.runtime.signals)
+        told = await condition(node, "Running", "True")
+        await until(lambda: node.status_writes() == 2)
+    assert told["status"] == "True"
+    (sandbox_id,) = node.runtime.sandboxes
+    node.runtime.finish(sandbox_id, code)
+    async with node.agent():
+        status = await node.phase("Failed")
+    assert status["reason"] == "LivenessProbeFailed"
+    assert "liveness failed: `false` exit code 1" in status["message"]
