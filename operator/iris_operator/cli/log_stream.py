@@ -128,7 +128,7 @@ class LogStream:
 
     def _asked_for(self, task: Task) -> int:
         """The number of the one attempt that is wanted. ClickException when there is no log of it."""
-        present = task.spec.binding.attempt if task.spec.binding is not None else task.status.attempt or 0
+        present = _present_attempt(task)
         if self.wanted.attempt == 0 and (task.spec.binding is None or not has_started(task)):
             never = f"Task {self.name} never started: {state_line(task)}"
             raise click.ClickException(
@@ -252,6 +252,13 @@ class LogStream:
             )
         which = f"attempt {self.attempt} of Task {name}" if self.attempt else f"Task {name}"
         return f"no log of {which}: {error.message.strip()}{'.' if archived else ''}{archived}"
+
+
+def _present_attempt(task: Task) -> int:
+    """The number of its present attempt; between two, that of the one to come; 0: there was none."""
+    if task.spec.binding is not None:
+        return task.spec.binding.attempt
+    return task.status.ended_attempt + 1 if task.status.ended_attempt else task.status.attempt or 0
 
 
 def has_started(task: Task) -> bool:

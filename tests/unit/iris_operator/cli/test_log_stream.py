@@ -72,6 +72,13 @@ async def test_earlier_attempts(api: Api, attempt: int, asked: str) -> None:
     assert api.asked[0][1] == {"follow": "1", "attempt": asked}
 
 
+async def test_between_two_attempts_the_one_before_is_the_last(api: Api) -> None:
+    await api.task({"phase": "Pending", "reason": "BackOff", "attempt": 1, "endedAttempt": 1}, bound=False)
+    api.answers = [Answer(b"x\n")]
+    await Terminal(api, attempt=-1).stream.print()
+    assert api.asked[0][1] == {"follow": "0", "attempt": "1"}
+
+
 @pytest.mark.parametrize(
     ("attempt", "words"),
     [(4, "has no attempt 4: its present attempt is 3"), (-3, "has no attempt before it: its present attempt is 3")],
