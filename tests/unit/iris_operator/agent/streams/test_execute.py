@@ -78,10 +78,15 @@ async def test_who_goes_while_the_command_does_not_read_ends_it(
     monkeypatch.setattr(FakeSession, "write", never)
     await node.start()
     socket = await node.session.ws_connect(EXEC, params=[*command("cat"), ("stdin", "1")])
-    for _ in range(100):
-        await socket.send_bytes(b"\x00" + b"x" * 1000)
-    await asyncio.sleep(0.1)
-    assert not node.runtime.sessions[-1].closed
+
+    async def flood() -> None:  # until every buffer between is full
+        while True:
+            await socket.send_bytes(b"\x00" + b"x" * 60_000)
+
+    flooding = asyncio.create_task(flood())
+    await asyncio.sleep(0.3)
+    assert not flooding.done() and not node.runtime.sessions[-1].closed
+    flooding.cancel()
     response = socket._response
     assert response.connection is not None and response.connection.transport is not None
     response.connection.transport.abort()
