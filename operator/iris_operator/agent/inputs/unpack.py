@@ -65,13 +65,14 @@ class Tree:
         source = self.root.joinpath(*_inside(to))
         if not source.is_file():
             raise invalid(f"links {name!r} to {to!r}, which is no file before it")
-        os.link(source, self._fresh(name))
+        if self._path(name) != source:
+            os.link(source, self._fresh(name))
 
     def symbolic_link(self, name: str, to: str) -> None:
         """A link to a path in the folder."""
         parts = self._parts(name)
         end = posixpath.normpath("/".join((*parts[:-1], to)))
-        if not to or to.startswith("/") or end == ".." or end.startswith("../") or "\0" in to:
+        if not parts or not to or to.startswith("/") or end == ".." or end.startswith("../") or "\0" in to:
             raise invalid(f"links {name!r} to {to!r}, outside")
         self._links[parts] = to
 
