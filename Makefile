@@ -7,7 +7,7 @@ PY := .venv/bin/python
 DEV := .venv/bin/iris-devcluster
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: help setup venv cluster cluster-down images install demo test test-unit properties test-cluster test-e2e lint verify generate bench clean
+.PHONY: help setup venv cluster cluster-down images install demo test test-unit properties test-cluster test-e2e soak lint verify generate bench clean
 
 help: ## Explain every target
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  \033[1m%-14s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST) | \
@@ -53,6 +53,10 @@ test-cluster: setup ## Tests against a real API server
 
 test-e2e: setup ## Tests on real nodes with the installed chart
 	@.venv/bin/pytest tests/e2e $(ARGS)
+
+soak: setup ## Tasks drawn at random on two nodes, parts killed under them (TASKS=500, SEED=number to repeat a run)
+	@seed=$${SEED:-$$RANDOM}; echo "seed $$seed (make soak SEED=$$seed)"; IRIS_SOAK_SEED=$$seed IRIS_SOAK_TASKS=$(or $(TASKS),500) \
+	  .venv/bin/pytest tests/e2e/product/test_random.py --timeout=0 --log-cli-level=INFO $(ARGS)
 
 lint: venv ## ruff, mypy --strict, import contracts
 	@test ! -e operator/__init__.py || { echo "operator/__init__.py would shadow the standard library's operator"; exit 1; }
