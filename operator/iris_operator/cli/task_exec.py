@@ -14,8 +14,8 @@ import click
 
 from iris_operator.adapters.websockets import keep_alive
 from iris_operator.api.streams import Channel, task_stream
-from iris_operator.cli.session import Session
-from iris_operator.ports.errors import ApiError, NotFoundError, error_for
+from iris_operator.cli.session import Session, missing_kinds
+from iris_operator.ports.errors import ApiError, ConflictError, NotFoundError, UnavailableError
 
 Sink = Callable[[Channel, bytes], Awaitable[None]]
 """Takes what the command writes: STDOUT or STDERR, and the bytes."""
@@ -133,8 +133,9 @@ async def _resize(socket: aiohttp.ClientWebSocketResponse, screen: Screen) -> No
             await socket.send_bytes(Channel.RESIZE.head + size)
 
 
-def no_task(error: ApiError, name: str, namespace: str) -> ApiError:
-    """The same error, in a person's words when it is that there is no such Task."""
+def no_task(error: ApiError, name: str, namespace: str) -> Exception:
+    """A refusal in the gateway's or the node's own words, which are for people; other errors as they are."""
     if isinstance(error, NotFoundError) and f'"{name}" not found' in error.message:
-        return error_for(404, "NotFound", f"no Task {name} in namespace {namespace} (another one: -n NAMESPACE)")
-    return error
+        return click.ClickException(f"no Task {name} in namespace {namespace} (another one: -n NAMESPACE)")
+    told = isinstance(error, (NotFoundError, ConflictError)) or (isinstance(error, UnavailableError) and error.status)
+    return click.ClickException(error.message) if told and not missing_kinds(error) else error

@@ -23,7 +23,6 @@ from iris_operator.cli.objects import get_task
 from iris_operator.cli.session import Session, Target
 from iris_operator.cli.task_exec import ExecError, Request, Screen, execute
 from iris_operator.cli.transfer import Progress, Unpacker, pack, size_text
-from iris_operator.ports.errors import NotFoundError
 from iris_runtimes.execution import ExecRequest
 from iris_runtimes.fake_session import FakeSession
 from tests.unit.iris_operator.agent.streams.kit import Gateway, stream_node
@@ -124,10 +123,10 @@ async def endless() -> AsyncIterator[bytes]:
 
 
 async def test_exec_of_a_task_that_is_not_there_or_does_not_run(gateway: Gateway) -> None:
-    with pytest.raises(NotFoundError):
+    with pytest.raises(click.ClickException, match="no Task absent in namespace default"):
         await exec_module._exec("absent", ("true",), False, False, "", HERE)
     await gateway.task("t")
-    with pytest.raises(NotFoundError, match="does not run on this node"):
+    with pytest.raises(click.ClickException, match=r"^attempt 1 of the Task does not run on this node \(any more\)$"):
         await exec_module._exec("t", ("true",), False, False, "", HERE)
 
 
