@@ -203,7 +203,8 @@ def test_nothing_is_left_and_nothing_was_told(world: World) -> None:
     names = ["given", "given-more", "given-again", "denied", "unlike", "unfound", "stuffed", "early", "inputs"]
     world.kubectl("delete", "task", *names, "--ignore-not-found", "--timeout=60s")
     files = _found(world, "/var/cache/iris/attempts", "/var/cache/iris/trash", "/var/cache/iris/shared", "-type", "f")
-    assert sorted(files) == [f"/var/cache/iris/shared/default/{name}" for name in ("e2e/word", "example/history")]
+    assert "/var/cache/iris/shared/default/e2e/word" in files  # so it does look
+    assert [path for path in files if "/shared/" not in path] == []
     memory = _found(world, "/var/lib/kubelet/pods", "-path", "*~empty-dir/secrets*", "!", "-name", ".trash")
     assert memory
     assert all(path.endswith("~empty-dir/secrets") for path in memory)
