@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from io import StringIO
+
 import pytest
+from rich.console import Console
 
 from tests.perf.aims import Aim, as_documents, task_aims
+from tests.perf.measure import Measured, Plan
 from tests.perf.observe import Unmeasured, pod_stages, task_stages
+from tests.perf.report import document, show
 from tests.perf.stats import Burst, Life, breakdown, latency, percentile
 from tests.perf.usage import Usage, own_writes, server_writes, spent
 
@@ -118,3 +123,21 @@ def test_aims_of_tasks() -> None:
     found = as_documents(task_aims(figures))
     assert [one["met"] for one in found] == [True, False, True, True, False, True, True]
     assert found[5]["value"] == 5.0
+
+
+def test_the_report_shows_every_aim() -> None:
+    life = Life({"created": 0.0, "seen": 0.1, "bound": 0.1, "running": 0.2, "ended": 0.4}, "Succeeded")
+    cost = spent(_usage(1.0, 10), _usage(1.5, 13))
+    found = Measured(
+        iris_single=[life], iris_deleted_seconds=[1.0], job_running_seconds=[1.0], pod_single=[life],
+        containerd_rates=[5.0], containerd_single=[{"start": 0.1, "exit": 0.1, "remove": 0.1}], iris_spent=[cost],
+        iris_delete_spent=[cost], job_spent=[cost], agent_mib=[60.0, 70.0], after=_usage(2.0, 20),
+    )  # fmt: skip
+    found.iris.add([life])
+    found.job.add([life])
+    figures = document(found, Plan(tasks=1, pods=1, single=1, rounds=1, parallelism=1))
+    console = Console(width=120, record=True, file=StringIO())
+    show(figures, console)
+    text = console.export_text()
+    assert all(one.words() in text for one in task_aims(figures))
+    assert "agent's memory with 1 Tasks, MiB: 70; at most 80: met" in text
