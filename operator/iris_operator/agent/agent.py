@@ -36,7 +36,7 @@ from iris_operator.agent.pre_stop import PreStops
 from iris_operator.agent.probes.ask import Asker
 from iris_operator.agent.probes.prober import Prober, Target
 from iris_operator.agent.probes.target import target_of
-from iris_operator.agent.probes.verdict import Health
+from iris_operator.agent.probes.verdict import Health, has_probes
 from iris_operator.agent.pulls import Pulls
 from iris_operator.agent.reporter import Reporter
 from iris_operator.agent.sandbox_spec import Place
@@ -224,9 +224,10 @@ class Agent:
         self._log_times.look(uid, (Path(path) for one in running if (path := facts(one).log_path)))
 
     def _probed(self, uid: str) -> Target | None:
-        if self._loop.worker.drain_deadline is not None:
+        task = self._store.get(uid)
+        if task is None or not has_probes(task.spec) or self._loop.worker.drain_deadline is not None:
             return None
-        return target_of(self._store.get(uid), self._sandboxes.of(uid), self._memories.get(uid), self._config.pod_uid)
+        return target_of(task, self._sandboxes.of(uid), self._memories.get(uid), self._config.pod_uid)
 
     def _take_in(self, task: Task, health: Health) -> None:
         """What the probes found."""
