@@ -20,6 +20,8 @@ from iris_operator.api.task import Task
 log = logging.getLogger(__name__)
 
 _AT_ONCE = 32
+# Asking costs at its beginning; who hangs for long must not keep the others from being asked.
+_COUNTS_SECONDS = 5.0
 
 
 class Asks(Protocol):
@@ -69,7 +71,7 @@ class Prober:
         self._now, self._clock, self._chance = now, clock, chance
         self._watches: dict[str, _Watch] = {}
         self._agenda: Agenda[tuple[_Watch, Kind]] = Agenda(lambda entry: self._is_current(entry[0]))
-        self._asking = 0
+        self._asking: set[asyncio.Task[None]] = set()
         self._poked = asyncio.Event()
 
     @property
@@ -90,7 +92,7 @@ class Prober:
         try:
             while True:
                 self._poked.clear()
-                while self._asking < _AT_ONCE and (due := self._agenda.take(self._clock())):
+                while len(self._asking) < _AT_ONCE and (due := self._agenda.take(self._clock())):
                     self._begin(*due)
                 await self._sleep()
         finally:
@@ -98,7 +100,7 @@ class Prober:
                 await self._drop(uid)
 
     async def _sleep(self) -> None:
-        due = self._agenda.next_due() if self._asking < _AT_ONCE else None
+        due = self._agenda.next_due() if len(self._asking) < _AT_ONCE else None
         try:
             async with asyncio.timeout(None if due is None else max(due - self._clock(), 0.0)):
                 await self._poked.wait()
@@ -135,9 +137,11 @@ class Prober:
         target = self._look(watch.uid)
         if target is None or not self._is_current(watch) or kind not in asked(target.task.spec, watch.health):
             return
-        self._asking += 1
         asking = asyncio.create_task(self._ask(watch, kind, target, due), name=f"{kind} probe of {watch.sandbox_id}")
         watch.asking[kind] = asking
+        self._asking.add(asking)
+        counts = asyncio.get_running_loop().call_later(_COUNTS_SECONDS, self._let_next, asking)
+        asking.add_done_callback(lambda _done: counts.cancel())
         asking.add_done_callback(lambda done: self._asked(watch, kind, done))
 
     async def _ask(self, watch: _Watch, kind: Kind, target: Target, due: float) -> None:
@@ -162,10 +166,14 @@ class Prober:
             self._tell(target.task, watch.health)
 
     def _asked(self, watch: _Watch, kind: Kind, done: asyncio.Task[None]) -> None:
-        self._asking -= 1
         watch.asking.pop(kind, None)
         if not done.cancelled() and (error := done.exception()) is not None:
             log.error("%s probe of %s", kind, watch.sandbox_id, exc_info=error)
+        self._let_next(done)
+
+    def _let_next(self, asking: asyncio.Task[None]) -> None:
+        """It counts no more among those that are asked at once."""
+        self._asking.discard(asking)
         self.poke()
 
     def _end(self, uid: str) -> list[asyncio.Task[None]]:

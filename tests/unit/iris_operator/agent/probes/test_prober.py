@@ -10,6 +10,9 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from iris_operator.agent.probes import prober
 from iris_operator.agent.probes.ask import Address, Asker
 from iris_operator.agent.probes.prober import Prober, Target
 from iris_operator.agent.probes.verdict import Answer, Health
@@ -191,6 +194,21 @@ async def test_so_many_are_asked_at_once_and_no_more() -> None:
         await world.after(1)
         assert len(world.script.asked) == 42
     assert world.script.cancelled == 42
+
+
+async def test_those_that_hang_for_long_make_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prober, "_COUNTS_SECONDS", 0.05)
+    world = World()
+    world.script.hang = {2}
+    async with world.running():
+        for number in range(40):
+            world.begin(f"{number}", liveness={})
+        world.begin("last", readiness={})
+        await world.after(0)
+        assert ("task-last-1", 3) not in world.script.asked
+        await asyncio.sleep(0.1)
+        await world.after(1)
+        assert ("task-last-1", 3) in world.script.asked
 
 
 async def test_a_bug_costs_one_answer(caplog: Any) -> None:
