@@ -59,7 +59,7 @@ async def _forward(name: str, ports: tuple[str, ...], address: str, target: Targ
                 raise click.ClickException(
                     f"port {pair.local} on {address} is not to be had: {error.strerror}"
                 ) from error
-            await stack.enter_async_context(server)
+            stack.callback(server.close)  # not waited for: connections that are open end with us
             local = server.sockets[0].getsockname()[1]
             click.echo(f"Forwarding {address}:{local} -> task {name} port {pair.remote}")
         await asyncio.Event().wait()

@@ -23,7 +23,7 @@ def raw_mode(file: int) -> Iterator[None]:
     """Every key goes to the command, Ctrl-C too. The terminal is as before afterwards, whatever happens."""
     before = termios.tcgetattr(file)
     try:
-        tty.setraw(file)
+        tty.setraw(file, termios.TCSANOW)  # what was typed ahead stays
         yield
     finally:
         termios.tcsetattr(file, termios.TCSADRAIN, before)

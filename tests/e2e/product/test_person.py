@@ -51,7 +51,7 @@ def test_exec_with_a_terminal(world: World, busy: str) -> None:
             env={**world.env, "COLUMNS": "101", "LINES": "33"}, stdin=theirs, stdout=theirs, stderr=theirs,
         )  # fmt: skip
         os.write(ours, b"word\n")
-        assert running.wait(60) == 5
+        assert running.wait(90) == 5
         said = os.read(ours, 4096).decode()
         assert "/dev/pts/" in said and "33 101" in said
     finally:
@@ -100,13 +100,13 @@ def test_images(world: World, busy: str) -> None:
     code, out, words = iris(world, "images", "pull", "iris/task:dev", "shared")
     assert (code, out.split()[:3], words) == (0, ["shared/0", world.node_of("shared"), "has"], "")
     code, _, words = iris(world, "images", "remove", "iris/task:dev", "shared")
-    assert code == 1 and "shared/0" in words and "busy" not in out
+    assert code == 1 and "shared/0" in words, words
     assert iris(world, "images", "pull", "iris/none:1", "shared")[0] == 1
 
 
 def test_logs_of_attempts_times_and_several(world: World, busy: str) -> None:
     world.task("twice", 'echo "attempt $IRIS_ATTEMPT"; test "$IRIS_ATTEMPT" = 2',
-               retryPolicy={"user": 1})  # fmt: skip
+               retryPolicy={"user": 1, "backoffSeconds": 1})  # fmt: skip
     assert world.ended("twice")["phase"] == "Succeeded"
     assert world.iris("logs", "twice") == "attempt 2\n"
     assert world.iris("logs", "twice", "--previous") == "attempt 1\n"
