@@ -141,7 +141,7 @@ async def _serve_streams(config: AgentConfig, api: KubeClient, agent: Agent) -> 
     add_stream_routes(app, agent.stream_source())
     try:
         await serve_streams(app, Certificate(api, config, utc_now), config.host_ip, config.stream_port)
-    except OSError:
+    except Exception:
         # Tasks run all the same: ending would stop what does work.
         log.exception("logs and exec of this node's Tasks can't be had: port %d", config.stream_port)
 

@@ -35,7 +35,7 @@ def take(context: ssl.SSLContext, pair: Pair | None, trusted: bytes = b"") -> No
         finally:
             os.close(descriptor)
     if trusted:
-        context.load_verify_locations(cadata=trusted.decode("ascii"))
+        context.load_verify_locations(cadata=trusted.decode("ascii", "replace"))  # a PEM file may have comments
 
 
 def common_name(peer: object) -> str:
