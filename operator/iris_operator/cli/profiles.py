@@ -12,7 +12,7 @@ from iris_operator.cli.session import Target, run_async, session, target_options
 from iris_operator.cli.task_exec import no_task
 from iris_operator.ports.errors import ApiError
 
-_MOST_SECONDS = 50
+_MOST_SECONDS = 45
 
 
 @click.command()

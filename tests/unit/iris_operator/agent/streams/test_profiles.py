@@ -100,7 +100,7 @@ def test_what_a_person_can_do(code: int, words: str, said: str) -> None:
     assert said in why_none(code, words)
 
 
-@pytest.mark.parametrize(("query", "words"), [("kind=memory", "cpu is the only"), ("seconds=51", "seconds is '51'")])
+@pytest.mark.parametrize(("query", "words"), [("kind=memory", "cpu is the only"), ("seconds=46", "seconds is '46'")])
 async def test_refusals(node: StreamNode, query: str, words: str) -> None:
     await node.start()
     status, said = await node.refused("POST", f"{PROFILE}?{query}")
