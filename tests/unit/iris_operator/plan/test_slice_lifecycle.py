@@ -189,6 +189,12 @@ CASES = {
         "WaitingForAgents",
         "containerd is down",
     ),
+    "agent that can't begin": Case(
+        view(slice_(), _POOL, [node()], [worker()], [lease(problem="there is no enroot")]),
+        "Initializing",
+        "WaitingForAgents",
+        "there is no enroot",
+    ),
     "init limit": Case(
         view(slice_().condition("NodesReady", "True", ago=1800), _POOL, [node()], [worker()]),
         "Failed",
