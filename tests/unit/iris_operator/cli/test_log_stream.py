@@ -288,3 +288,33 @@ async def test_deleted_meanwhile(api: Api) -> None:
     await asyncio.sleep(0.05)
     await api.delete(TASKS, "t", "default")
     assert await following is None
+
+
+async def test_what_was_dropped_is_said_where_it_is_missing(api: Api) -> None:
+    await api.task(STARTED)
+    api.answers = [Answer(b"kept\n", offset=12 * 2**20)]
+    terminal = Terminal(api)
+    await terminal.stream.print()
+    assert (terminal.out, terminal.said) == (b"kept\n", ["... 12.0 MiB dropped: logs.maxBytes"])
+
+
+async def test_a_tail_lacks_nothing(api: Api) -> None:
+    await api.task(STARTED)
+    api.answers = [Answer(b"kept\n", offset=12 * 2**20)]
+    terminal = Terminal(api, tail=1)
+    await terminal.stream.print()
+    assert terminal.said == []
+
+
+async def test_dropped_while_it_is_followed(api: Api) -> None:
+    """The agent ends the stream there; what is asked next begins later than was asked."""
+    await api.task(STARTED)
+    await api.worker()
+    api.answers = [Answer(b"one\n"), Answer(b"late\n", offset=1028), Answer(offset=1033)]
+    terminal = Terminal(api)
+    following = asyncio.create_task(terminal.stream.follow())
+    await asyncio.sleep(0.15)
+    await api.say(DONE)
+    await following
+    assert terminal.out == b"one\nlate\n"
+    assert terminal.said == ["... 1.0 KiB dropped: logs.maxBytes"]
