@@ -28,7 +28,9 @@ def test_what_one_task_leaves_the_next_finds(world: World) -> None:
     assert "exited with 1" in status["message"] and "making it ready" in status["message"]
 
     script = script.replace("false | cat\n", "")
-    world.task("first", "cat /tmp/ready; echo mine >/tmp/left", **_stays(setupScript={"inline": script}, idleSeconds=20))
+    world.task(
+        "first", "cat /tmp/ready; echo mine >/tmp/left", **_stays(setupScript={"inline": script}, idleSeconds=20)
+    )
     assert world.ended("first")["phase"] == "Succeeded"
     assert world.iris("logs", "first").splitlines() == ["making it ready", "ready"]
 

@@ -212,7 +212,8 @@ def _check_logs(world: World, watched: Watched) -> None:
 
 def _check_ports(watched: Watched) -> None:
     """Of those that ran at the same time on a node no two had a port in common."""
-    ran = [one["status"] for one in watched.seen.values() if one["status"].get("ports")]
+    # Without a startTime it never came further than its set-up.
+    ran = [status for one in watched.seen.values() if (status := one["status"]).get("ports") and "startTime" in status]
     for number, one in enumerate(ran):
         for other in ran[number + 1 :]:
             overlap = (
