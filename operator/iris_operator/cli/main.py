@@ -2,26 +2,47 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import click
 
-from iris_operator.cli.cp import cp
-from iris_operator.cli.exec import exec_command
-from iris_operator.cli.groups import groups
-from iris_operator.cli.images import images
-from iris_operator.cli.logs import logs
-from iris_operator.cli.port_forward import port_forward
-from iris_operator.cli.profiles import profile
-from iris_operator.cli.record_trace import record_trace
-from iris_operator.cli.run import run
-from iris_operator.cli.simulate import simulate_command
-from iris_operator.cli.slices import slices
-from iris_operator.cli.status import status
-from iris_operator.cli.top import top
-from iris_operator.cli.why import why
 from iris_operator.version import VERSION
 
+# Name -> module and attribute, in the order that --help shows. Each is imported when it is asked for: all of them together
+# cost a second of a slow machine.
+_COMMANDS = {
+    "run": "run:run",
+    "logs": "logs:logs",
+    "status": "status:status",
+    "why": "why:why",
+    "exec": "exec:exec_command",
+    "cp": "cp:cp",
+    "port-forward": "port_forward:port_forward",
+    "top": "top:top",
+    "profile": "profiles:profile",
+    "slice": "slices:slices",
+    "group": "groups:groups",
+    "images": "images:images",
+    "simulate": "simulate:simulate_command",
+    "record-trace": "record_trace:record_trace",
+}
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+
+class _Commands(click.Group):
+    """The commands, by name."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        module, _, attribute = _COMMANDS[cmd_name].partition(":")
+        found: click.Command = getattr(import_module(f"iris_operator.cli.{module}"), attribute)
+        return found
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(VERSION, prog_name="iris")
 def main() -> None:
     """Run work on rented GPU nodes, and see what becomes of it.
@@ -29,10 +50,3 @@ def main() -> None:
     Uses the same cluster as kubectl does; `kubectl iris ...` is the same program. Tasks, Slices and the rest are
     ordinary objects too: kubectl get iris.
     """
-
-
-_COMMANDS = (
-    run, logs, status, why, exec_command, cp, port_forward, top, profile, slices, groups, images, simulate_command, record_trace,
-)  # fmt: skip
-for command in _COMMANDS:
-    main.add_command(command)
