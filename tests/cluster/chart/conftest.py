@@ -45,7 +45,7 @@ class Kubectl:
         self._kubeconfig = folder / "kubeconfig"
         self._kubeconfig.write_text(json.dumps(kubeconfig_of(connection)))
         place = ["--server", connection.server, "--token", connection.token, "--insecure-skip-tls-verify"]
-        self._argv = [str(program("kubectl")), *place, "--namespace", "default"]
+        self._argv = [str(program("kubectl")), *place]
 
     def iris(self, *arguments: str, timeout: float = 30) -> subprocess.CompletedProcess[str]:
         """Our own command line, as the administrator."""

@@ -10,7 +10,7 @@ import pytest
 from tests.e2e.product.world import CHART, REPOSITORY, World, run
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """An embedded cluster with the simulated CoreWeave and Iris, timeouts short enough for tests."""
     root = tmp_path_factory.mktemp("iris-e2e")
@@ -28,7 +28,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         made.devcluster("down")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def slice_name(world: World) -> str:
     """A Ready one-node CPU slice that tests of Tasks share."""
     world.apply("Slice", "shared", {"instanceType": "cd-gp-i64-erapids"})

@@ -15,7 +15,7 @@ from iris_devcluster.cluster import Cluster
 from iris_devcluster.identity import CONTROL_PLANE
 from tests.e2e.product.world import World
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.soak]
 
 GPU = "gd-8xh100ib-i128"
 ONE_GPU: dict[str, Any] = {"limits": {"nvidia.com/gpu": 1, "cpu": "100m", "memory": "64Mi"}}

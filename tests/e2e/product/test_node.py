@@ -13,7 +13,7 @@ import pytest
 from iris_devcluster.nodes import Cluster
 from tests.e2e.product.world import World
 
-pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("slice_name")]
+pytestmark = [pytest.mark.e2e, pytest.mark.soak, pytest.mark.usefixtures("slice_name")]
 
 
 class Storage(ThreadingHTTPServer):

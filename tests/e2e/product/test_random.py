@@ -1,6 +1,6 @@
 """Tasks drawn at random on two nodes, with agents, shims and containerd killed under them: every one is accounted for.
 
-A few in `make test`; `make soak` runs hundreds (TASKS=500 SEED=7).
+`make soak` runs hundreds (TASKS=500 SEED=7).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from iris_operator.api.names import CACHE_DIR
 from tests.e2e.product.random_tasks import RandomTask, random_tasks
 from tests.e2e.product.world import World
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.soak]
 
 log = logging.getLogger(__name__)
 
