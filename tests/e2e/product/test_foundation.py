@@ -79,4 +79,5 @@ def test_demand_goes_to_the_group_of_the_highest_priority(world: World) -> None:
 
 def test_every_example_is_run_here() -> None:
     run_here = {"slice.yaml", "task.yaml", "gpu-slice.yaml", "gpu-task.yaml", "scalegroup.yaml", "scalegroups.yaml"}
+    run_here |= {"inputs.yaml"}  # by test_inputs
     assert {path.name for path in EXAMPLES.glob("*.yaml")} == run_here
