@@ -205,9 +205,9 @@ def test_nothing_is_left_and_nothing_was_told(world: World) -> None:
     files = _found(world, "/var/cache/iris/attempts", "/var/cache/iris/trash", "/var/cache/iris/shared", "-type", "f")
     assert "/var/cache/iris/shared/default/e2e/word" in files  # so it does look
     assert [path for path in files if "/shared/" not in path] == []
-    memory = _found(world, "/var/lib/kubelet/pods", "-path", "*~empty-dir/secrets*", "!", "-name", ".trash")
-    assert memory
-    assert all(path.endswith("~empty-dir/secrets") for path in memory)
+    memory = _found(world, "/var/lib/kubelet/pods", "-path", "*/volumes/*~empty-dir/secrets/*", "-type", "f")
+    assert _found(world, "/var/lib/kubelet/pods", "-path", "*/volumes/*~empty-dir/secrets")
+    assert memory == []
     said = world.kubectl("logs", f"{_SLICE}-worker-0", "--tail=-1") + world.kubectl("get", "events", "-o", "yaml")
     assert "removing sandbox" in said
     assert _VALUE not in said

@@ -8,19 +8,20 @@ import pytest
 
 from tests.e2e.product.world import World
 
-pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("slice_name")]
+pytestmark = pytest.mark.e2e
 
 
 def _stays(policy: str = "Persistent", **lifetime: Any) -> dict[str, Any]:
     return {
         "containerLifetime": {"policy": policy, "name": "lab", **lifetime},
-        "placement": {"sliceName": "shared"},
+        "placement": {"sliceName": "lab"},
         "terminationGracePeriodSeconds": 2,
     }
 
 
 def test_what_one_task_leaves_the_next_finds(world: World) -> None:
-    node = world.node_of("shared")
+    world.apply("Slice", "lab", {"instanceType": "cd-gp-i64-erapids"})
+    world.kubectl("wait", "--for=condition=Ready", "slice/lab", "--timeout=120s")
     script = "set -u\necho making it ready\necho ready >/tmp/ready\nfalse | cat\n"  # pipefail: this ends it
     world.task("broken", "echo never", **_stays(setupScript={"inline": script}))
     status = world.ended("broken")
@@ -28,9 +29,7 @@ def test_what_one_task_leaves_the_next_finds(world: World) -> None:
     assert "exited with 1" in status["message"] and "making it ready" in status["message"]
 
     script = script.replace("false | cat\n", "")
-    world.task(
-        "first", "cat /tmp/ready; echo mine >/tmp/left", **_stays(setupScript={"inline": script}, idleSeconds=20)
-    )
+    world.task("first", "cat /tmp/ready; echo mine >/tmp/left", **_stays(setupScript={"inline": script}))
     assert world.ended("first")["phase"] == "Succeeded"
     assert world.iris("logs", "first").splitlines() == ["making it ready", "ready"]
 
@@ -43,16 +42,17 @@ def test_what_one_task_leaves_the_next_finds(world: World) -> None:
         "third", "cat /tmp/left; trap 'echo told; exit 0' TERM; while :; do sleep 0.1; done", **_stays("NoLaunch")
     )
     world.wait_phase("third", "Running")
-    world.kill_in_pod("shared-worker-0", "iris-agent")
+    world.kill_in_pod("lab-worker-0", "iris-agent")
     world.until(lambda: "mine" in _log(world, "third"), "the log after the agent's end")
     world.kubectl("delete", "task", "third", "--timeout=60s")
 
-    world.until(lambda: not world.containers(node), "the container to go when it was idle", 90)
-    world.task("fourth", "echo never", **_stays("NoLaunch"))
+    world.task(
+        "fourth", "echo never", **{**_stays("NoLaunch"), "containerLifetime": {"policy": "NoLaunch", "name": "other"}}
+    )
     status = world.ended("fourth")
     assert (status["phase"], status["reason"]) == ("Failed", "ContainerNotRunning")
     world.kubectl("delete", "task", "broken", "first", "second", "fourth", "--timeout=60s")
-    world.kubectl("wait", "--for=condition=Ready", "slice/shared", "--timeout=60s")
+    world.kubectl("delete", "slice", "lab", "--timeout=120s")
 
 
 def _log(world: World, name: str) -> str:

@@ -57,6 +57,7 @@ def _log(world: World, name: str) -> list[str]:
         return []
 
 
+@pytest.mark.soak  # DNS and kube-proxy take their time
 def test_a_service_leads_to_a_task_while_it_is_ready(world: World) -> None:
     service = {
         "apiVersion": "v1",
