@@ -192,4 +192,7 @@ async def test_a_worker_that_ends_while_no_operator_looks(
     assert await world.find(PODS, POD)  # held for whoever comes
     await start_operator().leads()
     found = await _attempt(world, 2)
-    assert (found["status"]["retries"], found["status"]["attempts"][0]["reason"]) == ({"infrastructure": 1}, "WorkerLost")
+    assert (found["status"]["retries"], found["status"]["attempts"][0]["reason"]) == (
+        {"infrastructure": 1},
+        "WorkerLost",
+    )
