@@ -36,6 +36,13 @@ def slice_name(world: World) -> str:
     return "shared"
 
 
+@pytest.fixture(scope="module", autouse=True)
+def tasks_go_with_their_module(world: World) -> Iterator[None]:
+    """What one file's Tasks leave on a node would fail another's tests."""
+    yield
+    world.kubectl("delete", "task", "--all", "--timeout=120s")
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):  # type: ignore[no-untyped-def]
     """A failure shows what the cluster looked like."""
