@@ -38,7 +38,7 @@ install: ## helm install (or upgrade) the chart on $KUBECONFIG's cluster (ARGS="
 demo: ## The whole product on this machine in one go; CLUSTER=kind uses kind (needs Docker)
 	@CLUSTER=$(CLUSTER) scripts/demo
 
-test: setup ## Set up all it needs and run every test: unit, cluster, e2e
+test: setup ## Set up all it needs and run every test: unit, cluster, e2e (all but the soak)
 	@scripts/test $(ARGS)
 
 test-unit: venv ## Pure tests, no sockets
