@@ -166,9 +166,8 @@ class Actor:
             spec = replace(spec, before=before, mounts=(*spec.mounts, *mounts))
         sandbox = await self._runtime.start(spec)
         self._metrics.tasks_started += 1
-        self._memories.update(
-            task, trouble=None, stage=None, inputs=NO_INPUTS
-        )  # they may hold much, and Secrets' values
+        # Inputs may hold much, and Secrets' values.
+        self._memories.update(task, trouble=None, stage=None, inputs=NO_INPUTS)
         if sandbox.state is SandboxState.EXITED:
             await self._sandboxes.look(sandbox.id)
         else:

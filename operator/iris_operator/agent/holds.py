@@ -12,6 +12,7 @@ from pathlib import Path
 
 from iris_operator.agent import labels
 from iris_operator.agent.backoff import Backoff
+from iris_operator.agent.labels import facts
 from iris_operator.agent.lifetime import (
     CONTAINER,
     IDLE_SECONDS,
@@ -27,9 +28,10 @@ from iris_operator.agent.lifetime import (
 )
 from iris_operator.agent.log_files import last_line
 from iris_operator.agent.sandboxes import Sandboxes
+from iris_operator.api.cluster import Defaults
 from iris_operator.api.names import GPU_RESOURCE
-from iris_operator.api.quantity import amounts
 from iris_operator.api.task import Task
+from iris_operator.plan.task_requests import task_requests
 from iris_runtimes.errors import RuntimeFault, SandboxNotFound
 from iris_runtimes.keyed import KeyedOperations
 from iris_runtimes.protocol import Runtime, Sandbox, SandboxSpec, SandboxState
@@ -90,8 +92,8 @@ class Holds:
         found = await self._find(container_of(task))
         if found is None or found.state is not SandboxState.RUNNING:
             return None
-        has = tuple(one for one in found.labels.get(labels.GPUS, "").split(",") if one)
-        wanted = amounts({**task.spec.resources.requests, **task.spec.resources.limits}).get(GPU_RESOURCE, 0)
+        has = facts(found).gpus
+        wanted = task_requests(task, Defaults()).get(GPU_RESOURCE, 0)
         if wanted > len(has):
             name = task.spec.container_lifetime.name
             raise ContainerUnfit(
@@ -135,7 +137,7 @@ class Holds:
         if done.exit.exit_code == 0:
             return True
         await self._runtime.remove(container.id)
-        said = await asyncio.to_thread(last_line, Path(done.labels.get(labels.LOG_PATH, "")))
+        said = await asyncio.to_thread(last_line, Path(facts(done).log_path))
         words = f"the set-up script of container {task.spec.container_lifetime.name} exited with {done.exit.exit_code}"
         raise ContainerUnfit("SetupFailed", f"{words} on node {self._node}" + (f": {said}" if said else ""))
 
@@ -189,7 +191,7 @@ class Holds:
             # Of a Task: not ours to look at. Without the worker's label: what is inside one of these.
             if not sandbox.labels.get(CONTAINER) or sandbox.labels.get(labels.TASK_UID):
                 continue
-            worker = sandbox.labels.get(labels.WORKER_UID)
+            worker = facts(sandbox).worker_uid
             if worker == self._worker_uid:
                 self._remember(sandbox)
             elif worker:

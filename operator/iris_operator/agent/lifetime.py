@@ -69,8 +69,7 @@ def setup_of(container: str) -> str:
 def judge(task: Task, found: Sandbox | None, image_digest: str, worker_uid: str, node: str) -> Attach | Launch:
     """What to do, by what is there. `image_digest`: what the Task's image stands for on this node now. ContainerUnfit."""
     life, name = task.spec.container_lifetime, task.spec.container_lifetime.name
-    running = found is not None and found.state is SandboxState.RUNNING
-    if not running or found is None or found.labels.get(labels.WORKER_UID) != worker_uid:
+    if found is None or found.state is not SandboxState.RUNNING or labels.facts(found).worker_uid != worker_uid:
         if life.policy == "NoLaunch":
             raise ContainerUnfit(
                 "ContainerNotRunning",
@@ -78,11 +77,12 @@ def judge(task: Task, found: Sandbox | None, image_digest: str, worker_uid: str,
                 f"run a Task with policy Persistent and name {name} on slice {_slice(task)} first",
             )
         return Launch(remains=found is not None)
-    image, digest = found.labels.get(IMAGE, ""), found.labels.get(labels.IMAGE_DIGEST, "")
+    image, digest = found.labels.get(IMAGE, ""), labels.facts(found).image_digest
     if not digest or not image_digest:
+        whose = "the Task's" if digest else "its"
         raise ContainerUnfit(
             "ContainerImageUnknown",
-            f"container {name} on node {node}: the digest of {'its' if not digest else 'the Task' + chr(39) + 's'} image "
+            f"container {name} on node {node}: the digest of {whose} image "
             "can't be told, so nobody knows what would run",
         )
     if image != task.spec.image:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from iris_operator.agent.lifetime import outlives
 from iris_operator.api.task import Task
 
 AT, FAILED, COMMAND, MISSING = "at", "failed", "command", "missing"
@@ -44,9 +45,8 @@ class Stage:
 
 def has_setup(task: Task) -> bool:
     """Whether anything is done in its container before its command."""
-    life = task.spec.container_lifetime
     # A container that outlives its Tasks is set up for itself (agent/holds).
-    return life.policy == "PerRun" and (bool(task.spec.setup) or life.setup_script is not None)
+    return not outlives(task) and (bool(task.spec.setup) or task.spec.container_lifetime.setup_script is not None)
 
 
 def parse(text: str, at: datetime) -> Stage:

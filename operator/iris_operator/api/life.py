@@ -64,6 +64,11 @@ class Cause(StrEnum):
     INFRASTRUCTURE = "Infrastructure"
     PREEMPTION = "Preemption"
 
+    @property
+    def budget(self) -> str:
+        """The field of retryPolicy, and of status.retries, that it counts against."""
+        return self.value.lower()
+
 
 class RetryPolicy(Model):
     """How often a Task is run again, by whose fault an attempt ended."""
@@ -93,9 +98,7 @@ class RetryPolicy(Model):
 
     def budget(self, cause: Cause) -> int:
         """How many retries that cause has."""
-        return {Cause.USER: self.user, Cause.INFRASTRUCTURE: self.infrastructure, Cause.PREEMPTION: self.preemption}[
-            cause
-        ]
+        return int(getattr(self, cause.budget))
 
 
 class SetupScript(Model):

@@ -285,13 +285,11 @@ class Retries(Model):
 
     def of(self, cause: Cause) -> int:
         """Those charged to that budget."""
-        return {Cause.USER: self.user, Cause.INFRASTRUCTURE: self.infrastructure, Cause.PREEMPTION: self.preemption}[
-            cause
-        ]
+        return int(getattr(self, cause.budget))
 
     def one_more(self, cause: Cause) -> Retries:
         """With one more charged to that budget."""
-        return self.model_copy(update={cause.value.lower(): self.of(cause) + 1})
+        return self.model_copy(update={cause.budget: self.of(cause) + 1})
 
 
 class TaskStatus(Model):

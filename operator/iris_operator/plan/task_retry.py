@@ -131,7 +131,7 @@ def _whole_seconds(moment: datetime) -> datetime:
 
 def _used_up(task: Task, end: AttemptEnd, cause: Cause) -> TaskStatus:
     attempt, limit = _attempt(task), task.spec.retry_policy.budget(cause)
-    field = f"retryPolicy.{cause.value.lower()}"
+    field = f"retryPolicy.{cause.budget}"
     tries = f"{field} is 0" if not limit else f"retried {count(limit, 'time')} before, and no more"
     message = f"{end.words} ({tries})"[:_MAX_MESSAGE]
     conditions = _condition(task, task.status.conditions, "Running", "False", end.reason, message, end.at)
