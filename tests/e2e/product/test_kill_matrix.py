@@ -60,7 +60,7 @@ def tasks(world: World, pair: None, victim: str) -> Iterator[str]:
     where = {"placement": {"sliceName": _slice_of(world, node)}}
     world.task("stopping", STOP, **common, timeouts={"runningSeconds": 1}, **where)
     world.task("building", "echo built", **common, setup=[{"command": ["sh", "-c", work]}], **where)
-    world.until(lambda: "told" in _log(world, "stopping"), "the command to be told to end")
+    world.until(lambda: "told" in world.log("stopping"), "the command to be told to end")
     assert _phase(world, "running") == "Running"
     building = world.get("task", "building")
     assert building is not None and building["status"].get("startTime") is None
@@ -151,14 +151,7 @@ def _slice_of(world: World, node: str) -> str:
     return next(name for name in ("left", "right") if world.node_of(name) == node)
 
 
-def _log(world: World, name: str) -> str:
-    try:
-        return world.iris("logs", name)
-    except AssertionError:  # not there yet, or its agent just comes back
-        return ""
-
-
 def _whole(world: World, name: str) -> list[str]:
     """The log of the last attempt, once its agent answers."""
-    lines: Callable[[], list[str]] = lambda: _log(world, name).splitlines()  # noqa: E731
+    lines: Callable[[], list[str]] = lambda: world.log(name).splitlines()  # noqa: E731
     return world.until(lines, f"the log of {name}", 90)

@@ -25,17 +25,10 @@ def test_kill_nine_loses_nothing_and_runs_nothing_twice(world: World, victim: st
     _kill(world, victim, node)
     status = world.ended(name, 90)
     assert (status["phase"], status["exitCode"], status["attempt"]) == ("Succeeded", 0, 1)
-    assert world.until(lambda: _log(world, name), "the log") == WHOLE
+    assert world.until(lambda: world.log(name).splitlines(), "the log") == WHOLE
     world.until(lambda: not world.containers(node), "the container to be removed")
     world.kubectl("delete", "task", name, "--timeout=60s")
     world.kubectl("wait", "--for=condition=Ready", "slice/shared", "--timeout=120s")
-
-
-def _log(world: World, name: str) -> list[str] | None:
-    try:
-        return world.iris("logs", name).splitlines()
-    except AssertionError:  # the agent may just be coming back
-        return None
 
 
 def _kill(world: World, victim: str, node: str) -> None:

@@ -67,6 +67,13 @@ class World:
         """The CLI."""
         return run([str(_BIN / "iris"), *arguments], self.env)
 
+    def log(self, name: str) -> str:
+        """A Task's log; empty while there is none, or its agent just comes back."""
+        try:
+            return self.iris("logs", name)
+        except AssertionError:
+            return ""
+
     def get(self, kind: str, name: str) -> dict[str, Any] | None:
         """One object, None when it is not there."""
         text = self.kubectl("get", kind, name, "--ignore-not-found", "-o", "json")
