@@ -14,7 +14,7 @@ from typing import Any
 from aiohttp import web
 from rich.console import Console
 
-from iris_operator.agent.inotify import Inotify
+from iris_operator.agent.sandbox.inotify import Inotify
 from iris_operator.agent.streams.logs import add_logs
 from iris_operator.agent.streams.source import NOTIFY, StreamSource
 from iris_runtimes.fake import FakeRuntime

@@ -9,7 +9,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iris_operator.agent.log_files import last_line
+from iris_operator.agent.logs.files import last_line
 from iris_operator.cli.log_bytes import STAMP_BYTES, Prefixed
 from iris_operator.cli.log_stream import LogStream, Wanted
 from tests.unit.iris_operator.agent.streams.kit import Gateway, stream_node

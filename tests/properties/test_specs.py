@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iris_operator.agent.diff import View, Worker, decide
-from iris_operator.agent.gpus import Grant
 from iris_operator.agent.memory import Hook, Illness, Memory, Pulling, StartFailure, Trouble
-from iris_operator.agent.ports import HostPorts, PortTaken, allot
+from iris_operator.agent.node.gpus import Grant
+from iris_operator.agent.node.ports import HostPorts, PortTaken, allot
 from iris_operator.agent.probes.agenda import first_due
 from iris_operator.agent.probes.target import target_of
 from iris_operator.agent.probes.told import Verdict
 from iris_operator.agent.probes.verdict import Answer, Health, Kind, after, asked, at_first, probe_of
-from iris_operator.agent.sandbox_spec import Place, sandbox_spec
-from iris_operator.agent.stages import Stage, parse
+from iris_operator.agent.sandbox.spec import Place, sandbox_spec
+from iris_operator.agent.sandbox.stages import Stage, parse
 from iris_operator.api.task import Task
 from iris_runtimes.errors import InvalidSpec
 from iris_runtimes.protocol import CgroupParent, Exit, Sandbox

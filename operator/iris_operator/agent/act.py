@@ -25,24 +25,24 @@ from iris_operator.agent.actions import (
     Start,
 )
 from iris_operator.agent.config import AgentConfig
-from iris_operator.agent.entry import script_command, script_text
-from iris_operator.agent.gpus import Grant, Inventory, NoFreeGpus
-from iris_operator.agent.holds import Holds
 from iris_operator.agent.inputs.model import NO_INPUTS
-from iris_operator.agent.labels import TASK_NAME, facts
-from iris_operator.agent.lifetime import outlives
-from iris_operator.agent.log_files import drop_logs, name_logs, name_of_logs
+from iris_operator.agent.logs.files import drop_logs, name_logs, name_of_logs
 from iris_operator.agent.memories import Memories
 from iris_operator.agent.metrics import Metrics
-from iris_operator.agent.node_keeper import NodeKeeper, TooManyTasks
-from iris_operator.agent.ports import HostPorts, PortTaken, allot, host_ports
-from iris_operator.agent.pre_stop import PreStops
-from iris_operator.agent.pulls import Pulls
+from iris_operator.agent.node.gpus import Grant, Inventory, NoFreeGpus
+from iris_operator.agent.node.keeper import NodeKeeper, TooManyTasks
+from iris_operator.agent.node.ports import HostPorts, PortTaken, allot, host_ports
 from iris_operator.agent.reporter import Reporter
-from iris_operator.agent.sandbox_spec import Place, sandbox_spec
-from iris_operator.agent.sandboxes import Sandboxes
-from iris_operator.agent.setups import Setups
-from iris_operator.agent.stages import has_setup
+from iris_operator.agent.sandbox.entry import script_command, script_text
+from iris_operator.agent.sandbox.holds import Holds
+from iris_operator.agent.sandbox.labels import TASK_NAME, facts
+from iris_operator.agent.sandbox.lifetime import outlives
+from iris_operator.agent.sandbox.pre_stop import PreStops
+from iris_operator.agent.sandbox.pulls import Pulls
+from iris_operator.agent.sandbox.setups import Setups
+from iris_operator.agent.sandbox.spec import Place, sandbox_spec
+from iris_operator.agent.sandbox.stages import has_setup
+from iris_operator.agent.sandbox.store import Sandboxes
 from iris_operator.agent.status import is_move
 from iris_operator.agent.task_store import TaskStore
 from iris_operator.api.names import FINALIZER_TASK, GPU_RESOURCE, RDMA_RESOURCE

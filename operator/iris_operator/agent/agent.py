@@ -13,36 +13,36 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from iris_operator.adapters.kube.informer import Informer
-from iris_operator.agent import gpus, outside
 from iris_operator.agent.act import Actor
 from iris_operator.agent.backoff import Backoff
 from iris_operator.agent.config import AgentConfig
-from iris_operator.agent.credentials import credentials_for
 from iris_operator.agent.diff import Worker
 from iris_operator.agent.drain import RESERVE_SECONDS, kill_at, pod_deadline
-from iris_operator.agent.holds import Holds
 from iris_operator.agent.inputs.prepare import Preparer
 from iris_operator.agent.inputs.room import RoomKeeper
-from iris_operator.agent.labels import facts
-from iris_operator.agent.lease import Heartbeat
-from iris_operator.agent.log_files import stored_uids
-from iris_operator.agent.log_state import log_state
+from iris_operator.agent.logs.files import stored_uids
+from iris_operator.agent.logs.state import log_state
 from iris_operator.agent.loop import Loop
 from iris_operator.agent.memories import Memories
 from iris_operator.agent.metrics import Metrics
-from iris_operator.agent.node_files import resolver_mounts
-from iris_operator.agent.node_keeper import NodeKeeper
-from iris_operator.agent.pre_stop import PreStops
+from iris_operator.agent.node import gpus, outside
+from iris_operator.agent.node.files import resolver_mounts
+from iris_operator.agent.node.keeper import NodeKeeper
+from iris_operator.agent.node.lease import Heartbeat
 from iris_operator.agent.probes.ask import Asker
 from iris_operator.agent.probes.prober import Prober, Target
 from iris_operator.agent.probes.target import target_of
 from iris_operator.agent.probes.verdict import Health, has_probes
-from iris_operator.agent.pulls import Pulls
 from iris_operator.agent.reporter import Reporter
-from iris_operator.agent.sandbox_spec import Place
-from iris_operator.agent.sandboxes import Sandboxes
+from iris_operator.agent.sandbox.credentials import credentials_for
+from iris_operator.agent.sandbox.holds import Holds
+from iris_operator.agent.sandbox.labels import facts
+from iris_operator.agent.sandbox.pre_stop import PreStops
+from iris_operator.agent.sandbox.pulls import Pulls
+from iris_operator.agent.sandbox.setups import Setups
+from iris_operator.agent.sandbox.spec import Place
+from iris_operator.agent.sandbox.store import Sandboxes
 from iris_operator.agent.server import LogState
-from iris_operator.agent.setups import Setups
 from iris_operator.agent.streams.log_times import LogTimes
 from iris_operator.agent.streams.source import StreamSource
 from iris_operator.agent.task_store import TaskStore

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from iris_operator.agent.memory import Memory
-from iris_operator.agent.stages import Stage, has_setup, words_of
+from iris_operator.agent.sandbox.stages import Stage, has_setup, words_of
 from iris_operator.api.life import Cause
 from iris_operator.api.task import Task
 from iris_operator.plan.task_retry import MOVES

@@ -20,7 +20,7 @@ class AgentConfig:
     """Who this agent is, and where things are on its node.
 
     `images_dir`: a folder on the file system of the runtime's images; in a Pod its own root is one. `outside`: it runs in no
-    Pod: see agent/outside.
+    Pod: see agent/node/outside.
     """
 
     node_name: str

@@ -26,11 +26,11 @@ from iris_operator.agent.actions import (
     Start,
 )
 from iris_operator.agent.causes import StopCause, asked_to_stop, next_limit, stage_start, stop_signal
-from iris_operator.agent.labels import belongs, facts
 from iris_operator.agent.memory import BLANK, Memory
 from iris_operator.agent.probes import told
 from iris_operator.agent.probes.verdict import told_illness
-from iris_operator.agent.stages import has_setup
+from iris_operator.agent.sandbox.labels import belongs, facts
+from iris_operator.agent.sandbox.stages import has_setup
 from iris_operator.api.life import Cause
 from iris_operator.api.names import FINALIZER_TASK
 from iris_operator.api.task import Binding, Task, TaskStatus

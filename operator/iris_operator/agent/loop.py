@@ -9,9 +9,9 @@ from datetime import datetime
 
 from iris_operator.agent.act import Actor
 from iris_operator.agent.diff import View, Worker, decide
-from iris_operator.agent.labels import facts
 from iris_operator.agent.memories import Memories
-from iris_operator.agent.sandboxes import Sandboxes
+from iris_operator.agent.sandbox.labels import facts
+from iris_operator.agent.sandbox.store import Sandboxes
 from iris_operator.agent.task_store import TaskStore
 from iris_operator.ports.errors import ApiError
 from iris_runtimes.errors import RuntimeFault

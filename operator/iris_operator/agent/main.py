@@ -19,12 +19,12 @@ from aiohttp import web
 from iris_operator.adapters.kube.client import KubeClient
 from iris_operator.adapters.kube.config import ConfigError as KubeConfigError
 from iris_operator.adapters.kube.config import connect
-from iris_operator.agent import outside
 from iris_operator.agent.agent import Agent, utc_now
 from iris_operator.agent.config import AgentConfig, ConfigError, from_environment
+from iris_operator.agent.node import outside
+from iris_operator.agent.node.tls import Certificate, serve_streams
 from iris_operator.agent.server import agent_app, serve
 from iris_operator.agent.streams.app import add_stream_routes
-from iris_operator.agent.tls import Certificate, serve_streams
 from iris_operator.version import VERSION
 from iris_runtimes.containerd.driver import ContainerdRuntime
 from iris_runtimes.protocol import Runtime

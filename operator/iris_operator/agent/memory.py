@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from iris_operator.agent.inputs.model import NO_INPUTS, Inputs
 from iris_operator.agent.probes.told import NO_VERDICT, Verdict
-from iris_operator.agent.stages import Stage
+from iris_operator.agent.sandbox.stages import Stage
 from iris_operator.api.task import TaskStatus
 
 _BACKOFF_SECONDS = (1.0, 60.0)

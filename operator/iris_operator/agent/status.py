@@ -8,11 +8,11 @@ from datetime import datetime
 from typing import Any
 
 from iris_operator.agent.causes import StopCause
-from iris_operator.agent.labels import SandboxFacts, facts
 from iris_operator.agent.memory import Pulling, StartFailure, Trouble
 from iris_operator.agent.probes.told import not_ready
-from iris_operator.agent.stages import FAILED as SETUP_FAILED
-from iris_operator.agent.stages import MISSING, Stage, words_of
+from iris_operator.agent.sandbox.labels import SandboxFacts, facts
+from iris_operator.agent.sandbox.stages import FAILED as SETUP_FAILED
+from iris_operator.agent.sandbox.stages import MISSING, Stage, words_of
 from iris_operator.api.base import Condition
 from iris_operator.api.life import Cause
 from iris_operator.api.names import container_id

@@ -13,7 +13,7 @@ import pytest
 from aiohttp import web
 
 from iris_devcluster.pki import Pki
-from iris_operator.agent.ports import host_ports
+from iris_operator.agent.node.ports import host_ports
 from iris_operator.agent.probes.ask import Address, Asker
 from iris_operator.agent.probes.verdict import Answer
 from iris_operator.api.probe import Probe
@@ -131,7 +131,7 @@ async def test_a_server_that_takes_and_drops_connections_is_no_http_server() -> 
 
 
 async def test_the_kernels_tables_name_who_listens(server: dict[str, int]) -> None:
-    """Of this network: agent/ports reads what really is there."""
+    """Of this network: agent/node/ports reads what really is there."""
     found = host_ports()
     assert {("TCP", server["http"]), ("TCP", server["https"])} <= found.served
     assert ("TCP", server["closed"]) not in found.served

@@ -13,7 +13,7 @@ import pytest
 from iris_operator.adapters.fakes.kube import FakeKube
 from iris_operator.agent.agent import Agent
 from iris_operator.agent.config import from_environment
-from iris_operator.agent.outside import as_in_a_pod
+from iris_operator.agent.node.outside import as_in_a_pod
 from iris_operator.ports.errors import NotFoundError
 from iris_operator.ports.kube import TASKS
 from iris_runtimes.containerd import ContainerdRuntime

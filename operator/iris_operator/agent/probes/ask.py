@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import aiohttp
 from yarl import URL
 
-from iris_operator.agent.ports import resolve
+from iris_operator.agent.node.ports import resolve
 from iris_operator.agent.probes.verdict import Answer
 from iris_operator.api.probe import ExecAction, HttpGetAction, Probe, TcpSocketAction
 from iris_operator.version import VERSION

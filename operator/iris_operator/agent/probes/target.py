@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from iris_operator.agent.labels import belongs, facts
 from iris_operator.agent.memory import Memory
 from iris_operator.agent.probes.ask import Address
 from iris_operator.agent.probes.prober import Target
 from iris_operator.agent.probes.verdict import has_probes, told_illness
+from iris_operator.agent.sandbox.labels import belongs, facts
 from iris_operator.api.task import Task, TaskPhase
 from iris_runtimes.protocol import Sandbox, SandboxState
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 from aiohttp import web
 
-from iris_operator.agent.inotify import Inotify
+from iris_operator.agent.sandbox.inotify import Inotify
 from iris_operator.agent.streams.execute import add_exec
 from iris_operator.agent.streams.images import add_images
 from iris_operator.agent.streams.logs import add_logs

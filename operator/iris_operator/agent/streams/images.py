@@ -11,7 +11,7 @@ from typing import Any
 
 from aiohttp import web
 
-from iris_operator.agent.credentials import BadSecret
+from iris_operator.agent.sandbox.credentials import BadSecret
 from iris_operator.agent.streams.source import StreamSource, refusal
 from iris_operator.ports.errors import ApiError
 from iris_runtimes.errors import ImageInUse, RuntimeFault, RuntimeUnavailable

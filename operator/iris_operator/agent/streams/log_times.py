@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from iris_operator.agent.inotify import Inotify
+from iris_operator.agent.sandbox.inotify import Inotify
 from iris_operator.agent.streams.marks import MARK_BYTES, Mark, thinned, unpack
 
 log = logging.getLogger(__name__)

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from aiohttp import web
 
-from iris_operator.agent.inotify import Inotify
-from iris_operator.agent.log_bounds import dropped_line, kept_from, read_kept
-from iris_operator.agent.log_files import line_start, read_chunk, tail_offset
+from iris_operator.agent.logs.bounds import dropped_line, kept_from, read_kept
+from iris_operator.agent.logs.files import line_start, read_chunk, tail_offset
+from iris_operator.agent.sandbox.inotify import Inotify
 from iris_operator.agent.server import OFFSET_HEADER, LogState
 from iris_operator.agent.streams.log_times import read_marks
 from iris_operator.agent.streams.marks import Mark, Stamper, offset_since

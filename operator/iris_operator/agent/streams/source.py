@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 from aiohttp import web
 
-from iris_operator.agent.inotify import Inotify
-from iris_operator.agent.log_files import is_uid
+from iris_operator.agent.logs.files import is_uid
+from iris_operator.agent.sandbox.inotify import Inotify
 from iris_operator.agent.server import LogState
 from iris_operator.api.names import container_id
 from iris_runtimes.protocol import Credentials, Runtime, Sandbox, SandboxState

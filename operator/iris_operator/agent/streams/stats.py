@@ -11,7 +11,7 @@ from typing import Any
 
 from aiohttp import web
 
-from iris_operator.agent.labels import TASK_NAME, TASK_NAMESPACE, facts
+from iris_operator.agent.sandbox.labels import TASK_NAME, TASK_NAMESPACE, facts
 from iris_operator.agent.streams.node_use import GPU_QUERY, cpu_use, disk_use, gpu_use, memory_use, network_use
 from iris_operator.agent.streams.source import TASK, StreamSource, refusal, running_sandbox
 from iris_runtimes.errors import RuntimeFault, RuntimeUnavailable

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from iris_operator.agent import labels
+from iris_operator.agent.sandbox import labels
 from iris_operator.api.names import FINALIZER_TASK, container_id
 from iris_operator.api.task import Task
 from iris_runtimes.protocol import Exit, Sandbox, SandboxState

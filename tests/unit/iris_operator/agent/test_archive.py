@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from iris_operator.adapters.s3 import Bucket, Keys, S3Error
-from iris_operator.agent.archive import BadSecret, archive_keys, object_key
-from iris_operator.agent.log_bounds import drop_oldest
+from iris_operator.agent.logs.archive import BadSecret, archive_keys, object_key
+from iris_operator.agent.logs.bounds import drop_oldest
 from iris_operator.api.cluster import LogArchive
 from iris_operator.ports.kube import IRIS_CLUSTERS, SECRETS, TASKS
 from tests.builders import cluster
@@ -54,8 +54,8 @@ async def storage(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Storage]:
     async def put(_: object, *args: Any) -> str:
         return await found.put(*args)
 
-    monkeypatch.setattr("iris_operator.agent.node_keeper.NodeKeeper._put", put)
-    monkeypatch.setattr("iris_operator.agent.archive._BACKOFF_SECONDS", (0.01, 0.02))
+    monkeypatch.setattr("iris_operator.agent.node.keeper.NodeKeeper._put", put)
+    monkeypatch.setattr("iris_operator.agent.logs.archive._BACKOFF_SECONDS", (0.01, 0.02))
     yield found
 
 

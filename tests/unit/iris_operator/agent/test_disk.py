@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from iris_operator.agent.disk import Disk, Refusal, measure, refusal, watermarks
-from iris_operator.agent.images_keeper import ImagesKeeper
+from iris_operator.agent.node.disk import Disk, Refusal, measure, refusal, watermarks
+from iris_operator.agent.node.images import ImagesKeeper
 from iris_operator.api.cluster import DiskSpace
 from iris_runtimes.errors import RuntimeUnavailable
 from iris_runtimes.fake import FakeRuntime

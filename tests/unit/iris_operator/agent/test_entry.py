@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from iris_operator.agent.entry import (
+from iris_operator.agent.sandbox.entry import (
     LONGEST_SCRIPT_BYTES,
     SCRIPT_FILE,
     STAGE_FILE,

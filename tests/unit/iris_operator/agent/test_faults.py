@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from iris_operator.agent import sandboxes
+from iris_operator.agent.sandbox import store as sandboxes
 from iris_operator.ports.kube import TASKS
 from iris_runtimes.errors import ImagePullFailed, RuntimeUnavailable
 from iris_runtimes.protocol import Image, Sandbox, SandboxSpec

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from iris_operator.adapters.fakes.kube import FakeKube
-from iris_operator.agent import lease
 from iris_operator.agent.config import AgentConfig
-from iris_operator.agent.lease import Heartbeat
 from iris_operator.agent.metrics import Metrics
+from iris_operator.agent.node import lease
+from iris_operator.agent.node.lease import Heartbeat
 from iris_operator.ports.kube import LEASES
 from tests.unit.iris_operator.agent.build import NODE, POD, POD_UID
 from tests.unit.iris_operator.agent.harness import until

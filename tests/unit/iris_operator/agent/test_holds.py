@@ -11,11 +11,19 @@ from typing import Any
 
 import pytest
 
-from iris_operator.agent import holds as holds_module
-from iris_operator.agent import labels
-from iris_operator.agent.holds import Holds
-from iris_operator.agent.lifetime import Attach, ContainerUnfit, Launch, container_of, judge, launch_spec, setup_of
-from iris_operator.agent.sandboxes import Sandboxes
+from iris_operator.agent.sandbox import holds as holds_module
+from iris_operator.agent.sandbox import labels
+from iris_operator.agent.sandbox.holds import Holds
+from iris_operator.agent.sandbox.lifetime import (
+    Attach,
+    ContainerUnfit,
+    Launch,
+    container_of,
+    judge,
+    launch_spec,
+    setup_of,
+)
+from iris_operator.agent.sandbox.store import Sandboxes
 from iris_operator.api.task import Task
 from iris_runtimes.errors import SandboxNotFound
 from iris_runtimes.fake import FakeRuntime

@@ -12,7 +12,7 @@ from iris_operator.agent import actions
 from iris_operator.agent.causes import next_limit, stop_signal
 from iris_operator.agent.diff import View, Worker, decide
 from iris_operator.agent.memory import Hook, Illness, Memory, Pulling, StartFailure, Trouble
-from iris_operator.agent.stages import AT, COMMAND, FAILED, MISSING, Stage, parse
+from iris_operator.agent.sandbox.stages import AT, COMMAND, FAILED, MISSING, Stage, parse
 from iris_operator.agent.status import is_move
 from iris_operator.api.task import Task, TaskStatus
 from iris_runtimes.errors import InvalidSpec

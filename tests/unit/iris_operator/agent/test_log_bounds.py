@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from iris_operator.agent.log_bounds import (
+from iris_operator.agent.logs.bounds import (
     LogBounds,
     drop_oldest,
     dropped_line,
@@ -95,7 +95,7 @@ async def test_a_disk_that_can_not_drop_is_said_once(
     def refuse(file: int, end: int) -> None:
         raise OSError(95, os.strerror(95))
 
-    monkeypatch.setattr("iris_operator.agent.log_bounds._punch", refuse)
+    monkeypatch.setattr("iris_operator.agent.logs.bounds._punch", refuse)
     path = _grown(tmp_path / "log", 4 * _MOST)
     bounds = LogBounds(lambda: _MOST, lambda: [path])
     await bounds.look()

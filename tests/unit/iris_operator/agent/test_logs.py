@@ -10,8 +10,8 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from iris_operator.agent.log_files import drop_logs, read_chunk, stored_uids, tail_offset
-from iris_operator.agent.log_state import log_state
+from iris_operator.agent.logs.files import drop_logs, read_chunk, stored_uids, tail_offset
+from iris_operator.agent.logs.state import log_state
 from iris_operator.agent.server import LogState, agent_app
 from tests.unit.iris_operator.agent.build import NOW, binding, sandbox, task
 

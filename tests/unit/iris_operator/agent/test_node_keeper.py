@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from iris_operator.agent.disk import Disk
-from iris_operator.agent.settings import Settings
+from iris_operator.agent.node.disk import Disk
+from iris_operator.agent.node.settings import Settings
 from iris_operator.api.names import ANNOTATION_DISK_PRESSURE
 from iris_operator.ports.errors import UnavailableError
 from iris_operator.ports.kube import IRIS_CLUSTERS, TASKS, Kind, Listing
@@ -20,8 +20,8 @@ from tests.unit.iris_operator.agent.harness import Node, until
 
 @pytest.fixture
 async def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
-    monkeypatch.setattr("iris_operator.agent.settings.ASK_SECONDS", 0.02)
-    monkeypatch.setattr("iris_operator.agent.images_keeper._BETWEEN_LOOKS_SECONDS", 0.01)
+    monkeypatch.setattr("iris_operator.agent.node.settings.ASK_SECONDS", 0.02)
+    monkeypatch.setattr("iris_operator.agent.node.images._BETWEEN_LOOKS_SECONDS", 0.01)
     found = Node(tmp_path)
     await found.set_up()
     return found
@@ -38,7 +38,7 @@ async def _said_of_disk(node: Node) -> str:
 async def test_a_full_disk_is_on_the_lease_until_it_has_room(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     use = DiskUse(100, 96)
     monkeypatch.setattr(
-        "iris_operator.agent.images_keeper.ImagesKeeper._measure_all", lambda _: [Disk("images", use, DiskUse(100, 1))]
+        "iris_operator.agent.node.images.ImagesKeeper._measure_all", lambda _: [Disk("images", use, DiskUse(100, 1))]
     )
     async with node.agent():
         async with asyncio.timeout(10):
@@ -87,7 +87,7 @@ async def test_logs_of_a_task_that_was_deleted_elsewhere_go_in_time(node: Node) 
 
 
 async def test_leftovers_are_asked_for_in_turn(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("iris_operator.agent.node_keeper._LEFTOVERS_AT_ONCE", 2)
+    monkeypatch.setattr("iris_operator.agent.node.keeper._LEFTOVERS_AT_ONCE", 2)
     async with node.agent() as agent:
         for name in "abc":
             node.write_log(f"uid-{name}", "x")

@@ -14,7 +14,7 @@ import pytest
 
 from iris_operator.agent.agent import Agent
 from iris_operator.agent.config import AgentConfig, ConfigError, from_environment
-from iris_operator.agent.outside import as_in_a_pod, cgroup_parent, gpu_devices, memory_for_secrets
+from iris_operator.agent.node.outside import as_in_a_pod, cgroup_parent, gpu_devices, memory_for_secrets
 from iris_operator.api.names import ANNOTATION_AGENT_PROBLEM
 from iris_runtimes.containerd.driver import ContainerdRuntime
 from iris_runtimes.docker.driver import DockerRuntime
@@ -122,7 +122,7 @@ _ABSENT: dict[str, tuple[Callable[[Path], Runtime], str]] = {
 async def test_a_runtime_that_is_not_there_is_said(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By /health, and by the Lease: the Pod itself only isn't ready."""
     monkeypatch.setattr("iris_operator.agent.agent._LATE_SECONDS", 0.05)
-    monkeypatch.setattr("iris_operator.agent.lease.RENEW_SECONDS", 0.1)
+    monkeypatch.setattr("iris_operator.agent.node.lease.RENEW_SECONDS", 0.1)
     make, word = _ABSENT[name]
     node = Node(tmp_path)
     await node.set_up()

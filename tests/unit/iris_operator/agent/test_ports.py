@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iris_operator.agent.ports import (
+from iris_operator.agent.node.ports import (
     FIRST,
     LAST,
     HostPorts,

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from iris_operator.agent import inotify
+from iris_operator.agent.sandbox import inotify
 from iris_operator.ports.kube import TASKS
 from tests.unit.iris_operator.agent.build import binding
 from tests.unit.iris_operator.agent.harness import Node, until

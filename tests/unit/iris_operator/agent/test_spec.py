@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from iris_operator.agent.credentials import BadSecret, credentials_for, registry_of
-from iris_operator.agent.gpus import Grant, NoFreeGpus, driver_minors, inventory
-from iris_operator.agent.labels import facts
-from iris_operator.agent.sandbox_spec import Place, sandbox_spec
+from iris_operator.agent.node.gpus import Grant, NoFreeGpus, driver_minors, inventory
+from iris_operator.agent.sandbox.credentials import BadSecret, credentials_for, registry_of
+from iris_operator.agent.sandbox.labels import facts
+from iris_operator.agent.sandbox.spec import Place, sandbox_spec
 from iris_runtimes.errors import InvalidLimits, InvalidSpec
 from iris_runtimes.protocol import CgroupParent, Credentials, Device, PodContext, Sandbox, SandboxSpec, SandboxState
 from tests.unit.iris_operator.agent.build import NOW, POD_UID, task

@@ -14,9 +14,9 @@ import pytest
 from aiohttp import web
 
 from iris_operator.adapters.fakes.kube import FakeKube
-from iris_operator.agent import tls
 from iris_operator.agent.config import AgentConfig
-from iris_operator.agent.tls import Certificate, gateway_only
+from iris_operator.agent.node import tls
+from iris_operator.agent.node.tls import Certificate, gateway_only
 from iris_operator.identity.authority import Authority, first_authority
 from iris_operator.identity.certificates import Pair, Subject, issue, read_request, sign
 from iris_operator.identity.names import GATEWAY_USER, agent_host

@@ -20,7 +20,7 @@ from iris_operator.agent.inputs.model import Fetching, InputFault, Inputs, Whose
 from iris_operator.agent.inputs.prepare import Preparer
 from iris_operator.agent.inputs.room import limited, overfull, used_bytes
 from iris_operator.agent.memories import Memories
-from iris_operator.agent.pulls import Pulls
+from iris_operator.agent.sandbox.pulls import Pulls
 from iris_operator.api.task import Task
 from iris_operator.ports.kube import CONFIG_MAPS, EVENTS, SECRETS
 from iris_runtimes.protocol import Mount

@@ -14,7 +14,7 @@ from aiohttp import web
 
 from iris_operator.adapters.fakes.kube import FakeKube
 from iris_operator.adapters.kube.client import KubeClient
-from iris_operator.agent import labels
+from iris_operator.agent.sandbox import labels
 from iris_operator.agent.server import LogState
 from iris_operator.agent.streams.app import add_stream_routes
 from iris_operator.agent.streams.source import StreamSource

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from iris_operator.agent.log_bounds import drop_oldest
+from iris_operator.agent.logs.bounds import drop_oldest
 from iris_operator.agent.streams.log_times import times_path
 from iris_operator.agent.streams.marks import Mark, stamp
 from tests.unit.iris_operator.agent.streams.kit import UID, StreamNode

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from iris_operator.agent.inotify import Inotify
+from iris_operator.agent.sandbox.inotify import Inotify
 from iris_operator.agent.streams import log_times
 from iris_operator.agent.streams.log_times import LogTimes, read_marks, times_path
 from iris_operator.agent.streams.marks import Mark

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from iris_operator.agent.lifetime import outlives
+from iris_operator.agent.sandbox.lifetime import outlives
 from iris_operator.api.task import Task
 
 AT, FAILED, COMMAND, MISSING = "at", "failed", "command", "missing"
@@ -45,7 +45,7 @@ class Stage:
 
 def has_setup(task: Task) -> bool:
     """Whether anything is done in its container before its command."""
-    # A container that outlives its Tasks is set up for itself (agent/holds).
+    # A container that outlives its Tasks is set up for itself (agent/sandbox/holds).
     return not outlives(task) and (bool(task.spec.setup) or task.spec.container_lifetime.setup_script is not None)
 
 

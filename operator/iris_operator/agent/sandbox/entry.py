@@ -1,8 +1,8 @@
 """The script that sets a Task's container up and then becomes its command. Pure.
 
 It is for the agent's own busybox, so it runs in any image; the command is executed by it, so that it is process 1 with its own
-exit code. It tells how far it is in a file (agent/stages). Set-up commands and the command have exactly the environment that
-the container was given: not what a shell adds (PWD, SHLVL), nor without what a shell has no name for (`a.b=c`).
+exit code. It tells how far it is in a file (agent/sandbox/stages). Set-up commands and the command have exactly the
+environment that the container was given: not what a shell adds (PWD, SHLVL), nor without what a shell has no name for (`a.b=c`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from importlib.resources import files
 
 from iris_operator.agent.causes import stop_signal
-from iris_operator.agent.stages import AT, COMMAND, FAILED, MISSING, SCRIPT
+from iris_operator.agent.sandbox.stages import AT, COMMAND, FAILED, MISSING, SCRIPT
 from iris_operator.api.task import Task
 from iris_runtimes.errors import InvalidSpec
 from iris_runtimes.hold import BUSYBOX

@@ -12,13 +12,13 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from iris_operator.agent.entry import SCRIPT_FILE, STAGE_FILE, START_FILE, before, script_text, start_script
-from iris_operator.agent.inotify import Inotify
 from iris_operator.agent.inputs.layout import Layout
-from iris_operator.agent.labels import SandboxFacts, facts
-from iris_operator.agent.log_files import last_line
+from iris_operator.agent.logs.files import last_line
 from iris_operator.agent.memories import Memories
-from iris_operator.agent.stages import COMMAND, MOST_BYTES, Stage, parse
+from iris_operator.agent.sandbox.entry import SCRIPT_FILE, STAGE_FILE, START_FILE, before, script_text, start_script
+from iris_operator.agent.sandbox.inotify import Inotify
+from iris_operator.agent.sandbox.labels import SandboxFacts, facts
+from iris_operator.agent.sandbox.stages import COMMAND, MOST_BYTES, Stage, parse
 from iris_operator.api.task import Task
 from iris_runtimes.errors import NodeFault
 from iris_runtimes.hold import BUSYBOX

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from iris_operator.agent.ports import from_label
+from iris_operator.agent.node.ports import from_label
 from iris_operator.api.names import container_id
 from iris_operator.api.probe import PortStatus
 from iris_runtimes.protocol import Sandbox

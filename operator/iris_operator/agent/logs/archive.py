@@ -14,8 +14,8 @@ from pathlib import Path
 
 from iris_operator.adapters.s3 import MOST_BYTES, Bucket, Keys, S3Error
 from iris_operator.agent.backoff import Backoff
-from iris_operator.agent.log_bounds import dropped_line, first_kept
-from iris_operator.agent.log_files import log_file, name_of_logs
+from iris_operator.agent.logs.bounds import dropped_line, first_kept
+from iris_operator.agent.logs.files import log_file, name_of_logs
 from iris_operator.agent.server import LogState
 from iris_operator.api.cluster import LogArchive
 from iris_operator.api.task import Task

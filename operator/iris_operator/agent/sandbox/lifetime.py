@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from iris_operator.agent import labels
+from iris_operator.agent.sandbox import labels
 from iris_operator.api.names import bounded_name
 from iris_operator.api.task import Task
 from iris_runtimes.errors import Fault, RuntimeFault

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from iris_operator.agent import labels
 from iris_operator.agent.causes import stop_signal
-from iris_operator.agent.gpus import Grant
 from iris_operator.agent.inputs.model import NO_INPUTS, Inputs
-from iris_operator.agent.ports import to_label, variables
+from iris_operator.agent.node.gpus import Grant
+from iris_operator.agent.node.ports import to_label, variables
+from iris_operator.agent.sandbox import labels
 from iris_operator.api.cluster import Defaults
 from iris_operator.api.names import container_id
 from iris_operator.api.quantity import amount, amounts

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 
-from iris_operator.agent.credentials import BadSecret, credentials_for
 from iris_operator.agent.inputs.model import Fetching, InputFault, Inputs, Whose
 from iris_operator.agent.inputs.prepare import Preparer
 from iris_operator.agent.memories import Memories
 from iris_operator.agent.memory import Pulling
+from iris_operator.agent.sandbox.credentials import BadSecret, credentials_for
 from iris_operator.api.names import container_id
 from iris_operator.api.task import Task
 from iris_operator.ports.errors import ApiError, NotFoundError

@@ -10,7 +10,7 @@ import re
 import shutil
 from pathlib import Path
 
-from iris_operator.agent.log_bounds import first_kept
+from iris_operator.agent.logs.bounds import first_kept
 
 _UID = re.compile(r"^[0-9a-zA-Z][0-9a-zA-Z-]{0,62}$")
 _BLOCK = 64 * 1024

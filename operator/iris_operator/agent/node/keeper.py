@@ -11,16 +11,16 @@ from pathlib import Path
 import aiohttp
 
 from iris_operator.adapters.s3 import Bucket, Keys, put_file
-from iris_operator.agent.archive import Archive
 from iris_operator.agent.config import AgentConfig
-from iris_operator.agent.images_keeper import ImagesKeeper
-from iris_operator.agent.labels import facts
-from iris_operator.agent.log_bounds import LogBounds
-from iris_operator.agent.log_files import stored_uids
+from iris_operator.agent.logs.archive import Archive
+from iris_operator.agent.logs.bounds import LogBounds
+from iris_operator.agent.logs.files import stored_uids
 from iris_operator.agent.metrics import Metrics
-from iris_operator.agent.sandboxes import Sandboxes
+from iris_operator.agent.node.images import ImagesKeeper
+from iris_operator.agent.node.settings import Settings
+from iris_operator.agent.sandbox.labels import facts
+from iris_operator.agent.sandbox.store import Sandboxes
 from iris_operator.agent.server import LogState
-from iris_operator.agent.settings import Settings
 from iris_operator.agent.task_store import TaskStore
 from iris_operator.api.quantity import amount
 from iris_operator.ports.kube import KubeApi

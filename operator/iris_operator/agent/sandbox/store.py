@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 
 from iris_operator.agent.backoff import Backoff
-from iris_operator.agent.labels import facts
+from iris_operator.agent.sandbox.labels import facts
 from iris_runtimes.errors import RuntimeFault, SandboxNotFound
 from iris_runtimes.protocol import Runtime, Sandbox, SandboxState
 

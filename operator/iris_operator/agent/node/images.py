@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from iris_operator.agent.disk import Disk, Refusal, measure, refusal, watermarks
+from iris_operator.agent.node.disk import Disk, Refusal, measure, refusal, watermarks
 from iris_operator.api.cluster import DiskSpace
 from iris_runtimes.errors import RuntimeFault
 from iris_runtimes.image_gc import Collected, collect_images

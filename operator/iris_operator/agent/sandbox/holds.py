@@ -1,4 +1,4 @@
-"""Makes and takes away the containers that outlive their Tasks (agent/lifetime), one step at a time and by name."""
+"""Makes and takes away the containers that outlive their Tasks (agent/sandbox/lifetime), one step at a time and by name."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from iris_operator.agent import labels
 from iris_operator.agent.backoff import Backoff
-from iris_operator.agent.labels import facts
-from iris_operator.agent.lifetime import (
+from iris_operator.agent.logs.files import last_line
+from iris_operator.agent.sandbox import labels
+from iris_operator.agent.sandbox.labels import facts
+from iris_operator.agent.sandbox.lifetime import (
     CONTAINER,
     IDLE_SECONDS,
     SET_UP,
@@ -26,8 +27,7 @@ from iris_operator.agent.lifetime import (
     setup_of,
     setup_spec,
 )
-from iris_operator.agent.log_files import last_line
-from iris_operator.agent.sandboxes import Sandboxes
+from iris_operator.agent.sandbox.store import Sandboxes
 from iris_operator.api.cluster import Defaults
 from iris_operator.api.names import GPU_RESOURCE
 from iris_operator.api.task import Task
