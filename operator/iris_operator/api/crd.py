@@ -66,6 +66,7 @@ _PRINTER_COLUMNS: dict[type[Resource], list[dict[str, Any]]] = {
     Task: [
         _column("Phase", ".status.phase"),
         _column("Reason", ".status.reason"),
+        _column("Members", ".status.membersReady", description="Ready/wanted, where it has replicas"),
         _column("Attempt", ".status.attempt", "integer", "The attempt that this is said of"),
         _column("Node", ".spec.binding.nodeName"),
         _column("Exit", ".status.exitCode", "integer"),

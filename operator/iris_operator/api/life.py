@@ -101,6 +101,22 @@ class RetryPolicy(Model):
         return int(getattr(self, cause.budget))
 
 
+class Retries(Model):
+    """How many retries were charged to each budget of retryPolicy."""
+
+    user: Annotated[int, Field(ge=0, description="Charged to retryPolicy.user.")] = 0
+    infrastructure: Annotated[int, Field(ge=0, description="Charged to retryPolicy.infrastructure.")] = 0
+    preemption: Annotated[int, Field(ge=0, description="Charged to retryPolicy.preemption.")] = 0
+
+    def of(self, cause: Cause) -> int:
+        """Those charged to that budget."""
+        return int(getattr(self, cause.budget))
+
+    def one_more(self, cause: Cause) -> Retries:
+        """With one more charged to that budget."""
+        return self.model_copy(update={cause.budget: self.of(cause) + 1})
+
+
 class SetupScript(Model):
     """A bash script for a fresh container, run once with pipefail: exactly one of these. At most 256 KiB."""
 

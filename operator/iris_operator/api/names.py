@@ -16,6 +16,7 @@ LABEL_SCALE_GROUP = "iris-scale-group"
 LABEL_SLICE_ID = "iris-slice-id"
 LABEL_SLICE = "iris.dev/slice"
 LABEL_RANK = "iris.dev/rank"
+LABEL_TASK = "iris.dev/task"  # on a member: the name of the Task of several replicas that it belongs to
 LABEL_TEMPLATE_HASH = "iris.dev/template-hash"
 MANAGED_SELECTOR = f"{LABEL_MANAGED}=true"
 
@@ -56,8 +57,10 @@ CACHE_DIR = "/var/cache/iris"
 AGENT_SECRETS_DIR = "/run/iris/secrets"
 AGENT_CLAIMS_DIR = "/var/lib/iris/claims"
 AGENT_HOST_DIR = "/var/lib/iris/host"
+AGENT_DEV_DIR = "/var/lib/iris/dev"  # the node's /dev, to look at what CDI files name; the Pod's cgroup lets nobody open it
 
 _MAX_NAME = 63
+_MAX_OBJECT_NAME = 253
 
 
 def bounded_name(name: str, limit: int = _MAX_NAME) -> str:
@@ -76,6 +79,11 @@ def slice_id(namespace: str, name: str) -> str:
 def worker_pod_name(slice_name: str, rank: int) -> str:
     """Name of the worker Pod (and of its agent's Lease) of one rank, counted from 0."""
     return bounded_name(f"{slice_name}-worker-{rank}")
+
+
+def member_name(task_name: str, rank: int) -> str:
+    """Name of one member of a Task of several replicas, counted from 0."""
+    return f"{bounded_name(task_name, _MAX_OBJECT_NAME - 4)}-{rank}"
 
 
 def endpoint_name(task_name: str, task_uid: str) -> str:

@@ -9,7 +9,8 @@ from pydantic import Field
 
 from iris_operator.api.base import Conditions, LocalObjectReference, Model, Quantity, Resource, Time
 from iris_operator.api.env import EnvFromSource, EnvVar
-from iris_operator.api.life import Cause, ContainerLifetime, RetryPolicy, SetupCommand, TaskTimeouts
+from iris_operator.api.life import Cause, ContainerLifetime, Retries, RetryPolicy, SetupCommand, TaskTimeouts
+from iris_operator.api.member import MAX_REPLICAS, MemberBinding
 from iris_operator.api.probe import ContainerPort, Lifecycle, PortStatus, Probe
 from iris_operator.api.task_rules import TASK_RULES
 from iris_operator.api.volume import Bundle, Volume, VolumeMount
@@ -127,6 +128,10 @@ class Binding(Model):
             description="Set to have the agent end this attempt, within its grace period: why, such as SliceDeleted."
         ),
     ] = ""
+    member: Annotated[
+        MemberBinding | None,
+        Field(description="Of a member of a Task of several replicas: which, and where the others are."),
+    ] = None
 
 
 class TaskSpec(Model):
@@ -253,6 +258,14 @@ class TaskSpec(Model):
     retry_policy: Annotated[RetryPolicy, Field(description="How often it is run again, by whose fault it ended.")] = (
         RetryPolicy()
     )
+    replicas: Annotated[
+        int,
+        Field(
+            ge=1,
+            le=MAX_REPLICAS,
+            description="How many copies of the command run together, on one slice. Above 1 the Task itself is never placed: it owns Tasks NAME-0, NAME-1 ..., placed all at once, and all repeated when one of them must be.",
+        ),
+    ] = 1
     binding: Annotated[Binding | None, Field(description="Where it runs. Written by the operator only.")] = None
 
 
@@ -274,22 +287,6 @@ class Attempt(Model):
     start_time: Annotated[Time | None, Field(description="When its command started; absent when it never did.")] = None
     finish_time: Annotated[Time | None, Field(description="When it ended.")] = None
     exit_code: Annotated[int | None, Field(description="Its exit code, when it had one.")] = None
-
-
-class Retries(Model):
-    """How many retries were charged to each budget of retryPolicy."""
-
-    user: Annotated[int, Field(ge=0, description="Charged to retryPolicy.user.")] = 0
-    infrastructure: Annotated[int, Field(ge=0, description="Charged to retryPolicy.infrastructure.")] = 0
-    preemption: Annotated[int, Field(ge=0, description="Charged to retryPolicy.preemption.")] = 0
-
-    def of(self, cause: Cause) -> int:
-        """Those charged to that budget."""
-        return int(getattr(self, cause.budget))
-
-    def one_more(self, cause: Cause) -> Retries:
-        """With one more charged to that budget."""
-        return self.model_copy(update={cause.budget: self.of(cause) + 1})
 
 
 class TaskStatus(Model):
@@ -314,6 +311,12 @@ class TaskStatus(Model):
     attempts: Annotated[list[Attempt], Field(max_length=10, description="Earlier attempts, newest first.")] = Field(
         default_factory=list
     )
+    members_ready: Annotated[
+        str,
+        Field(
+            description="Of a Task of several replicas: members that run and are ready, or are done, of all, such as 3/4."
+        ),
+    ] = ""
     node_name: Annotated[str, Field(description="Node it ran on.")] = ""
     image_digest: Annotated[str, Field(description="Digest of the image that was run.")] = ""
     container_id: Annotated[str, Field(description="Containerd container, in namespace iris of the node.")] = ""
@@ -352,3 +355,11 @@ class Task(Resource):
     def ended(self) -> bool:
         """Whether nothing more will happen to it."""
         return self.status.phase is not None and self.status.phase.ended
+
+    @property
+    def owner_uid(self) -> str:
+        """UID of the Task that this one is a member of; empty when it is a member of none."""
+        for owner in self.metadata.owner_references:
+            if owner.controller and owner.kind == Task.KIND:
+                return owner.uid
+        return ""

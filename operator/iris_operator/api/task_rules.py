@@ -9,7 +9,7 @@ _EXCEPT_BINDING = " && ".join(
         "clusterName", "runtime", "image", "imagePullPolicy", "imagePullSecrets", "command", "args", "env", "envFrom",
         "setup", "bundle", "volumes", "volumeMounts", "ports", "serviceName", "startupProbe", "livenessProbe",
         "readinessProbe", "lifecycle", "containerLifetime", "timeouts", "workingDir", "resources", "securityContext",
-        "placement", "terminationGracePeriodSeconds", "retryPolicy",
+        "placement", "terminationGracePeriodSeconds", "retryPolicy", "replicas",
     )
 )  # fmt: skip
 # 2 and "2" are one number: quantities may be written either way.
@@ -82,12 +82,22 @@ _LIFETIME = [
         "!has(self.volumes) || self.volumes.all(v, has(v.hostPath) || has(v.nodeCache) || has(v.persistentVolumeClaim))",
         "a container that outlives its Tasks takes only hostPath, nodeCache and persistentVolumeClaim volumes",
     ),
+    (
+        ".replicas",
+        "!has(self.replicas) || self.replicas == 1",
+        "replicas must be 1 unless containerLifetime.policy is PerRun: a container is looked for on one node",
+    ),
 ]
 _SERVICE = "!has(self.serviceName) || self.serviceName == '' || (has(self.ports) && self.ports.size() > 0)"
 
 
 TASK_RULES: list[dict[str, str]] = [
     {"rule": _EXCEPT_BINDING, "message": _IMMUTABLE},
+    {
+        "rule": "!has(self.replicas) || self.replicas == 1 || !has(self.binding)",
+        "fieldPath": ".binding",
+        "message": "a Task of several replicas is never placed itself, its members are: leave out binding",
+    },
     {
         "rule": _GPU_WHOLE,
         "fieldPath": ".resources",

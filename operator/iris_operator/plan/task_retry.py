@@ -28,8 +28,8 @@ from types import MappingProxyType
 from typing import Any
 
 from iris_operator.api.base import Condition
-from iris_operator.api.life import Cause, RetryPolicy
-from iris_operator.api.task import Attempt, Retries, Task, TaskPhase, TaskStatus
+from iris_operator.api.life import Cause, Retries, RetryPolicy
+from iris_operator.api.task import Attempt, Task, TaskPhase, TaskStatus
 from iris_operator.plan.conditions import find_condition, set_condition
 from iris_operator.plan.task_verdict import wait_before
 from iris_operator.plan.text import count, duration
