@@ -128,6 +128,10 @@ class Binding(Model):
             description="Set to have the agent end this attempt, within its grace period: why, such as SliceDeleted."
         ),
     ] = ""
+    stop_for: Annotated[
+        str,
+        Field(description="With stopReason Preempted: name of the Task, in the same namespace, that needs its place."),
+    ] = ""
     member: Annotated[
         MemberBinding | None,
         Field(description="Of a member of a Task of several replicas: which, and where the others are."),
@@ -258,6 +262,14 @@ class TaskSpec(Model):
     retry_policy: Annotated[RetryPolicy, Field(description="How often it is run again, by whose fault it ended.")] = (
         RetryPolicy()
     )
+    priority: Annotated[
+        int,
+        Field(
+            ge=-1000,
+            le=1000,
+            description="Higher goes first: when Tasks wait for a place, and for the place of running Tasks of lower priority in the same namespace, which are stopped for it and run again later (retryPolicy.preemption), where no node is on its way. May be changed at any time.",
+        ),
+    ] = 0
     replicas: Annotated[
         int,
         Field(

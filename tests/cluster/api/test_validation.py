@@ -185,6 +185,7 @@ _REFUSED_TASKS: dict[str, tuple[Any, ...]] = {
     "placing in no time": (_with(timeouts={"schedulingSeconds": 0}), "timeouts.schedulingSeconds", "1"),
     "building in no time": (_with(timeouts={"buildingSeconds": 0}), "timeouts.buildingSeconds", "1"),
     "running in no time": (_with(timeouts={"runningSeconds": 0}), "timeouts.runningSeconds", "1"),
+    "priority beyond all others": (_with(priority=1001), "spec.priority", "1000"),
     "user retries without end": (_with(retryPolicy={"user": 1001}), "retryPolicy.user", "1000"),
     "backoff of two days": (_with(retryPolicy={"backoffSeconds": 172800}), "retryPolicy.backoffSeconds", "86400"),
     "rule of no exit code": (
@@ -476,6 +477,7 @@ CHANGES = {
         _TASK_FIXED,
     ),
     "task: cluster": Change(TASKS, _TASK, {"clusterName": "other"}, _TASK_FIXED),
+    "task: priority": Change(TASKS, _TASK, {"priority": 5}),
     "task: binding, set": Change(TASKS, _TASK, {"binding": _BINDING}),
     "task: binding, told to stop": Change(TASKS, {**_TASK, "binding": _BINDING}, {"binding": {"stopReason": "Why"}}),
     "task: binding, taken off": Change(TASKS, {**_TASK, "binding": _BINDING}, {"binding": None}),
