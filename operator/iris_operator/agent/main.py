@@ -25,6 +25,7 @@ from iris_operator.agent.node import outside
 from iris_operator.agent.node.tls import Certificate, serve_streams
 from iris_operator.agent.server import agent_app, serve
 from iris_operator.agent.streams.app import add_stream_routes
+from iris_operator.api.names import AGENT_DEV_DIR
 from iris_operator.version import VERSION
 from iris_runtimes.containerd.driver import ContainerdRuntime
 from iris_runtimes.protocol import Runtime
@@ -37,7 +38,12 @@ _M_ARENA_MAX = -8  # malloc.h
 
 
 def _containerd(config: AgentConfig) -> Runtime:
-    return ContainerdRuntime(config.containerd_socket, default_registry=config.image_registry)
+    return ContainerdRuntime(
+        config.containerd_socket,
+        default_registry=config.image_registry,
+        node_dev=Path(AGENT_DEV_DIR if Path(AGENT_DEV_DIR).is_dir() else "/dev"),
+        busybox=config.busybox,
+    )
 
 
 # The others are imported when they are asked for: each is memory on every node.

@@ -23,12 +23,13 @@ from iris_runtimes.containerd.devices import look_at_device
 from iris_runtimes.containerd.events import exits
 from iris_runtimes.containerd.executor import EXEC_FOLDER, Executor
 from iris_runtimes.containerd.exits import memory_facts
-from iris_runtimes.containerd.gpus import cdi_names, gpu_road
+from iris_runtimes.containerd.gpus import KINDS, GpuRoad, cdi_names, gpu_road
 from iris_runtimes.containerd.image_config import Accounts, ImageConfig, User, needs_accounts, resolve_user
 from iris_runtimes.containerd.images import HOSTS_DIR, Images
 from iris_runtimes.containerd.inside import INSIDE_LABEL, Insides
 from iris_runtimes.containerd.maker import Maker
 from iris_runtimes.containerd.observe import Observer
+from iris_runtimes.containerd.nvidia import NvidiaRuntime
 from iris_runtimes.containerd.oci_security import EVERY_CAPABILITY
 from iris_runtimes.containerd.oci_spec import build_spec, process_args
 from iris_runtimes.containerd.pod_context import read_pod_context
@@ -42,6 +43,7 @@ from iris_runtimes.execution import ExecRequest, ExecSession, Stats
 from iris_runtimes.keyed import KeyedOperations
 from iris_runtimes.protocol import (
     Credentials,
+    Device,
     Exit,
     Exited,
     Image,
@@ -72,25 +74,30 @@ class ContainerdRuntime:
         pull_stall_seconds: float = STALL_SECONDS,
         exec_folder: Path = EXEC_FOLDER,
         cdi_folders: Sequence[Path] = CDI_FOLDERS,
+        node_dev: Path = Path("/dev"),
         nvidia_runtime: str = "",
         node_capabilities: int = EVERY_CAPABILITY,
         sandboxes_per_shim: int = PER_SHIM,
+        busybox: Path | None = None,
     ) -> None:
-        """`exec_folder`: for pipes, the same path here and for containerd. `nvidia_runtime`: NVIDIA's program in runc's
-        place, as containerd finds it; empty: there is none. `node_capabilities`: what containerd itself may grant, as CapBnd in
-        /proc/PID/status; a node hardly ever has fewer than all. `sandboxes_per_shim`: how many share one; 1: each has its own."""
+        """`exec_folder`: for pipes, the same path here and for containerd. `node_dev`: where the node's /dev is seen from here,
+        for what CDI files name. `nvidia_runtime`: NVIDIA's program in runc's place, as containerd finds it; empty: whichever
+        containerd is set up with for the kubelet. `node_capabilities`: what containerd itself may grant, as CapBnd in
+        /proc/PID/status; a node hardly ever has fewer than all. `sandboxes_per_shim`: how many share one; 1: each has its own.
+        `busybox`: a static one on this machine, with which a start in a shared shim costs less."""
         self._channel = open_channel(socket)
         self._namespace = namespace
         self._call = call_options(namespace)
         self._images = Images(self._channel, namespace, default_registry, hosts_dir, pull_stall_seconds)
         self._operations = KeyedOperations()
-        self._shims = Shims(self._channel, namespace, exec_folder.parent / "keeper", sandboxes_per_shim)
+        self._shims = Shims(self._channel, namespace, exec_folder.parent / "keeper", sandboxes_per_shim, busybox)
         self._maker = Maker(self._channel, namespace, self._shims)
         self._observer = Observer(self._channel, namespace, self._operations.running)
         self._executor = Executor(self._channel, namespace, exec_folder)
         self._insides = Insides(self._channel, namespace, self._executor)
         self._cdi = CdiRegistry(cdi_folders)
-        self._nvidia_runtime = nvidia_runtime
+        self._node_dev = node_dev
+        self._nvidia = NvidiaRuntime(self._channel, nvidia_runtime)
         self._node_capabilities = node_capabilities
         self._containers = containers_pb2_grpc.ContainersStub(self._channel)
         self._tasks = tasks_pb2_grpc.TasksStub(self._channel)
@@ -118,6 +125,9 @@ class ContainerdRuntime:
         # Images that name no registry come from where our own came from, unless the cluster says otherwise.
         self._images.default_registry = self._images.default_registry or context.image_registry
         return context
+
+    async def gpu_way(self, gpus: Sequence[str], devices: Sequence[Device]) -> str:
+        return (await self._gpu_road(gpus, devices)).words
 
     async def pull(
         self,
@@ -245,13 +255,15 @@ class ContainerdRuntime:
         config = await self._images.config(spec.image)
         user = await self._user(spec, config)
         if spec.gpus or spec.cdi_devices:  # the vendors' files may be large
-            body, binary = await asyncio.to_thread(self._body, spec, config, user)
+            road = await self._gpu_road(spec.gpus, spec.gpu_devices)
+            body = await asyncio.to_thread(self._body, spec, config, user, road)
         else:
-            body, binary = self._body(spec, config, user)
+            road = GpuRoad()
+            body = self._body(spec, config, user, road)
         await _make_folder(spec.log_path.parent)
         self._insides.note(spec.id, {})
         try:
-            pid = await self._maker.make(spec, body, config.chain_id, binary)
+            pid = await self._maker.make(spec, body, config.chain_id, road.runtime_binary)
         except grpc.aio.AioRpcError as error:
             if is_not_found(error):
                 self._images.forget_unpacked(config)
@@ -262,10 +274,22 @@ class ContainerdRuntime:
             raise failure from error
         return Sandbox(spec.id, dict(spec.labels), SandboxState.RUNNING, pid)
 
-    def _body(self, spec: SandboxSpec, config: ImageConfig, user: User) -> tuple[dict[str, Any], str]:
-        """The OCI spec and the program in runc's place, if any. Looks at devices and at CDI files, so it blocks."""
-        road = gpu_road(spec.gpus, self._cdi.has(cdi_names(spec.gpus)), self._nvidia_runtime)
-        devices = [look_at_device(device) for device in spec.devices]
+    async def _gpu_road(self, gpus: Sequence[str], devices: Sequence[Device]) -> GpuRoad:
+        """How these GPUs are given; NodeFault when they can't be."""
+        if not gpus:
+            return GpuRoad()
+        named = await asyncio.to_thread(self._cdi_names, gpus, devices)
+        return gpu_road(gpus, devices, named, "" if named else await self._nvidia.program())
+
+    def _cdi_names(self, gpus: Sequence[str], devices: Sequence[Device]) -> tuple[str, ...]:
+        for kind in KINDS:
+            if found := cdi_names(gpus, devices, self._cdi.of_kind(kind)):
+                return found
+        return ()
+
+    def _body(self, spec: SandboxSpec, config: ImageConfig, user: User, road: GpuRoad) -> dict[str, Any]:
+        """The OCI spec. Looks at devices and at CDI files, so it blocks."""
+        devices = [look_at_device(device) for device in (*spec.devices, *road.devices)]
         with_gpus = replace(spec, env=[*spec.env, *road.env]) if road.env else spec
         body = build_spec(
             with_gpus,
@@ -275,8 +299,9 @@ class ContainerdRuntime:
             cgroup_v2=self._cgroup_v2,
             node_capabilities=self._node_capabilities,
         )
-        apply_edits(body, self._cdi.edits([*spec.cdi_devices, *road.cdi_devices]))
-        return body, road.runtime_binary
+        edits = self._cdi.edits([*spec.cdi_devices, *road.cdi_devices])
+        apply_edits(body, edits, lambda device: look_at_device(device, self._node_dev))
+        return body
 
     async def _remove(self, sandbox_id: str, *, of_unknown_past: bool) -> None:
         async with translated():

@@ -26,7 +26,7 @@ from iris_runtimes.containerd.proto import (
     tasks_pb2_grpc,
     types_pb2,
 )
-from iris_runtimes.containerd.shims import GROUP_ANNOTATION, GROUP_LABEL, RUNTIME, Shims
+from iris_runtimes.containerd.shims import GROUP_ANNOTATION, GROUP_LABEL, Room, Shims
 from iris_runtimes.errors import NodeFault, RuntimeUnavailable
 from iris_runtimes.protocol import SandboxSpec
 
@@ -51,8 +51,8 @@ class Maker:
 
     async def make(self, spec: SandboxSpec, body: dict[str, Any], parent_snapshot: str, binary: str = "") -> int:
         """Make it and start its command; its process id, 0 when an earlier start made it. `binary`: in runc's place."""
-        group = await self._shims.room(spec.cgroup, spec.id)
-        await self._create_container(spec, body, binary, group)
+        room = await self._shims.room(spec.cgroup, spec.id)
+        await self._create_container(spec, body, binary, room)
         mounts = await self._prepare(spec.id, parent_snapshot)
         log = f"file://{spec.log_path}"
         # Two streams, one file: the shim appends to it, and goes on when the agent is away.
@@ -94,16 +94,16 @@ class Maker:
         options = call_options(self._namespace) | {"timeout": seconds}
         await settled(lambda: unless_gone(self._tasks.Wait(request, **options)))
 
-    async def _create_container(self, spec: SandboxSpec, body: dict[str, Any], binary: str, group: str) -> None:
-        if group:
-            body = {**body, "annotations": {**body["annotations"], GROUP_ANNOTATION: group}}
+    async def _create_container(self, spec: SandboxSpec, body: dict[str, Any], binary: str, room: Room) -> None:
+        if room.group:
+            body = {**body, "annotations": {**body["annotations"], GROUP_ANNOTATION: room.group}}
         options = runc_pb2.Options(systemd_cgroup=spec.cgroup.systemd, binary_name=binary)
         container = containers_pb2.Container(
             id=spec.id,
-            labels={**spec.labels, **({GROUP_LABEL: group} if group else {})},
+            labels={**spec.labels, **({GROUP_LABEL: room.group} if room.group else {})},
             image=spec.image,
             runtime=containers_pb2.Container.Runtime(
-                name=RUNTIME,
+                name=room.runtime,
                 options=AnyMessage(type_url=options.DESCRIPTOR.full_name, value=options.SerializeToString()),
             ),
             spec=AnyMessage(type_url=SPEC_TYPE, value=json.dumps(body).encode()),

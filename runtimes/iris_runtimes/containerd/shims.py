@@ -11,6 +11,7 @@ import asyncio
 import json
 import uuid
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import grpc
@@ -20,6 +21,7 @@ from iris_runtimes.containerd.channel import call_options, settled, translate, u
 from iris_runtimes.containerd.keeper import PROGRAM, keeper_program, keeper_spec
 from iris_runtimes.containerd.oci_spec import SPEC_TYPE
 from iris_runtimes.containerd.proto import containers_pb2, containers_pb2_grpc, runc_pb2, tasks_pb2, tasks_pb2_grpc
+from iris_runtimes.containerd.shim_helper import ShimHelper
 from iris_runtimes.errors import RuntimeUnavailable
 from iris_runtimes.protocol import CgroupParent
 
@@ -34,34 +36,48 @@ PER_SHIM = 32
 _KILL_SECONDS = 10.0
 
 
+@dataclass(frozen=True)
+class Room:
+    """Where a sandbox is to be: the group of its shim, which is its keeper's id ("": a shim of its own), and the runtime that
+    containerd is to start it with."""
+
+    group: str = ""
+    runtime: str = RUNTIME
+
+
 class Shims:
     """The shared shims of one containerd namespace. Calls raise grpc.aio.AioRpcError."""
 
-    def __init__(self, channel: grpc.aio.Channel, namespace: str, folder: Path, most: int) -> None:
+    def __init__(
+        self, channel: grpc.aio.Channel, namespace: str, folder: Path, most: int, busybox: Path | None = None
+    ) -> None:
         """`folder`: for the keepers' program, the same path here and for containerd. `most`: sandboxes of a shim; below two
-        each has its own."""
+        each has its own. `busybox`: a static one, for the helper that makes joining a shim cheap."""
         self._call = call_options(namespace)
         self._containers = containers_pb2_grpc.ContainersStub(channel)
         self._tasks = tasks_pb2_grpc.TasksStub(channel)
         self._folder = folder
+        self._helper = ShimHelper(folder.with_name("shims"), busybox)
         self._most = most
         self._cgroup_v2 = Path("/sys/fs/cgroup/cgroup.controllers").exists()
         self._members: dict[str, set[str]] = {}  # of a keeper
+        self._runtime: dict[str, str] = {}  # of a keeper
         self._keeper: dict[str, str] = {}  # of a sandbox
         self._open: dict[str, str] = {}  # keepers that take more -> their cgroup
         self._lock = asyncio.Lock()
         self._loaded = False
 
-    async def room(self, cgroup: CgroupParent, sandbox_id: str) -> str:
-        """The group of the shim that a sandbox gets, which is its keeper's id; "": a shim of its own."""
+    async def room(self, cgroup: CgroupParent, sandbox_id: str) -> Room:
+        """The shim that a sandbox gets."""
         if self._most < 2:
-            return ""
+            return Room()
         async with self._lock:
             await self._load()
             keeper = self._keeper.get(sandbox_id) or self._with_room(cgroup) or await self._make(cgroup)
-            if keeper:
-                self._join(sandbox_id, keeper)
-            return keeper
+            if not keeper:
+                return Room()
+            self._join(sandbox_id, keeper)
+            return Room(keeper, self._runtime.get(keeper, RUNTIME))
 
     async def left(self, sandbox_id: str) -> None:
         """A sandbox was removed. The last open shim of a cgroup stays: the next sandbox may come soon."""
@@ -109,6 +125,7 @@ class Shims:
         containers = (await self._containers.List(containers_pb2.ListContainersRequest(), **self._call)).containers
         keepers = {one.id: one.labels[KEEPER_LABEL] for one in containers if KEEPER_LABEL in one.labels}
         self._members = {one: set() for one in keepers}
+        self._runtime = {one.id: one.runtime.name for one in containers if one.id in keepers}
         for one in containers:
             if GROUP_LABEL in one.labels:
                 self._join(one.id, one.labels[GROUP_LABEL])
@@ -141,6 +158,7 @@ class Shims:
         return keeper
 
     async def _start(self, keeper: str, cgroup: CgroupParent) -> None:
+        self._runtime[keeper] = await asyncio.to_thread(self._helper.install, keeper) or RUNTIME
         group = {GROUP_ANNOTATION: keeper}
         body = keeper_spec(keeper, str(self._folder), cgroup, group, cgroup_v2=self._cgroup_v2)
         options = runc_pb2.Options(systemd_cgroup=cgroup.systemd)
@@ -148,7 +166,7 @@ class Shims:
             id=keeper,
             labels={KEEPER_LABEL: cgroup.path},
             runtime=containers_pb2.Container.Runtime(
-                name=RUNTIME,
+                name=self._runtime[keeper],
                 options=AnyMessage(type_url=options.DESCRIPTOR.full_name, value=options.SerializeToString()),
             ),
             spec=AnyMessage(type_url=SPEC_TYPE, value=json.dumps(body).encode()),
@@ -169,6 +187,8 @@ class Shims:
         await settled(lambda: unless_gone(self._tasks.Delete(task, **self._call)))
         record = containers_pb2.DeleteContainerRequest(id=keeper)
         await unless_gone(self._containers.Delete(record, **self._call))
+        self._runtime.pop(keeper, None)
+        self._helper.remove(keeper)
 
 
 def _write_program(folder: Path) -> bool:

@@ -53,6 +53,7 @@ async def runtime(containerd: PrivateContainerd, tmp_path: Path) -> AsyncIterato
         exec_folder=tmp_path / "exec",
         cdi_folders=[tmp_path / "cdi"],
         node_capabilities=own_capabilities(),
+        busybox=Path("/bin/busybox"),
     )
     yield driver
     for sandbox in await driver.list():

@@ -34,7 +34,7 @@ def containerd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrivateCont
 async def agent(containerd: PrivateContainerd, folder: Path, per_shim: int) -> AsyncIterator[ContainerdRuntime]:
     driver = ContainerdRuntime(
         str(containerd.socket), containerd.namespace, exec_folder=folder / "exec",
-        node_capabilities=own_capabilities(), sandboxes_per_shim=per_shim,
+        node_capabilities=own_capabilities(), sandboxes_per_shim=per_shim, busybox=Path("/bin/busybox"),
     )  # fmt: skip
     try:
         yield driver
