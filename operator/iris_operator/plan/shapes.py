@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from iris_operator.api.cluster import IrisCluster
 from iris_operator.api.quantity import Amounts
 from iris_operator.api.task import Task
+from iris_operator.plan.occupants import Port, fixed_ports
 from iris_operator.plan.settings import NoCluster, cluster_for
 from iris_operator.plan.task_requests import task_requests
 
@@ -17,7 +18,8 @@ _REMEMBERED = 20_000
 class Shape:
     """One Task's needs: where it may run and how much (own units). One object per shape and ledger: compare by identity.
 
-    `others`: what isn't cpu or memory (GPUs, InfiniBand ...); `devices`: their sum.
+    `others`: what isn't cpu or memory (GPUs, InfiniBand ...); `devices`: their sum. `ports`: those that it must have of its
+    node, so that two of one shape with any never share a node.
     """
 
     cluster: str
@@ -28,20 +30,28 @@ class Shape:
     memory: int
     others: tuple[tuple[str, int], ...]
     devices: int
+    ports: tuple[Port, ...] = ()
 
     @property
     def sort_key(self) -> tuple[object, ...]:
         """A total order that is the same in every process."""
-        return (self.devices, self.cpu, self.memory, self.others, self.cluster, self.scale_group_name, self.slice_name)
+        where = (self.cluster, self.scale_group_name, self.slice_name)
+        return (self.devices, self.cpu, self.memory, self.others, *where, self.ports)
 
 
-def make_shape(wanted: Amounts, cluster: str = "default", scale_group_name: str = "", slice_name: str = "") -> Shape:
+def make_shape(
+    wanted: Amounts,
+    cluster: str = "default",
+    scale_group_name: str = "",
+    slice_name: str = "",
+    ports: tuple[Port, ...] = (),
+) -> Shape:
     """A shape from amounts in own units; zeros are dropped."""
     wanted = {name: value for name, value in wanted.items() if value > 0}
     others = tuple(sorted((name, value) for name, value in wanted.items() if name not in ("cpu", "memory")))
     devices = sum(value for _, value in others)
     cpu, memory = wanted.get("cpu", 0), wanted.get("memory", 0)
-    return Shape(cluster, slice_name, scale_group_name, wanted, cpu, memory, others, devices)
+    return Shape(cluster, slice_name, scale_group_name, wanted, cpu, memory, others, devices, ports)
 
 
 @dataclass
@@ -69,12 +79,14 @@ class Shapes:
         """The Task's shape, or why no settings apply to it."""
         spec = task.spec
         where, resources = spec.placement, spec.resources
+        ports = fixed_ports(task) if spec.ports else ()
         text = (
             spec.cluster_name,
             where.slice_name,
             where.scale_group_name,
             tuple(resources.requests.items()),
             tuple(resources.limits.items()),
+            ports,
         )
         found = self._by_text.get(text)
         if found is not None:
@@ -86,8 +98,8 @@ class Shapes:
             self._by_text.clear()
         wanted = task_requests(task, cluster.spec.defaults)
         name = cluster.metadata.name
-        value = (name, where.slice_name, where.scale_group_name, *sorted(wanted.items()))
+        value = (name, where.slice_name, where.scale_group_name, ports, *sorted(wanted.items()))
         if value not in self._by_value:
-            self._by_value[value] = make_shape(wanted, name, where.scale_group_name, where.slice_name)
+            self._by_value[value] = make_shape(wanted, name, where.scale_group_name, where.slice_name, ports)
         self._by_text[text] = self._by_value[value]
         return self._by_value[value]

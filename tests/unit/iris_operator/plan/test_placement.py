@@ -158,7 +158,7 @@ def test_the_binding_says_it_all() -> None:
     (made,) = _plan([owner], [_ONE.status(attempt=2)]).bindings
     assert made.binding.wire() == {
         "sliceName": "s", "nodeName": "s-n1", "workerPod": "s-worker-1", "workerUid": "uid-s-worker-1", "rank": 1,
-        "attempt": 3, "boundAt": "2026-11-21T12:00:00Z", "stopReason": "",
+        "attempt": 3, "boundAt": "2026-11-21T12:00:00Z", "stopReason": "", "stopFor": "",
     }  # fmt: skip
 
 
