@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from iris_operator.adapters.kube.informer import Informer
+from iris_operator.adapters.kube.informer import Informer, identity
 from iris_operator.agent.act import Actor
 from iris_operator.agent.backoff import Backoff
 from iris_operator.agent.config import AgentConfig
@@ -114,6 +114,7 @@ class Agent:
             config.pod_namespace,
             self._store.observe,
             fields=f"spec.binding.nodeName={config.node_name}",
+            keep=identity,  # the store has the rest
         )
         self._node.disk.collectors.append(lambda _space, _disk: self._inputs.collect())
         self._rooms = RoomKeeper(self._inputs.layout, self._running_tasks, self._memories, self._mark)

@@ -36,18 +36,28 @@ class TaskStore:
         uid, version = str(meta["uid"]), int(meta["resourceVersion"])
         if self._stale(uid, version, gone):  # such as the watch's echo of our own write: not worth parsing
             return
+        if gone:
+            self.drop(uid, version)
+            return
         try:
-            task = Task.parse(body)
+            task = self._parse(uid, body)
         except ValidationError as error:
             log.warning("Task %s is not understood and left alone: %s", meta["name"], error)
             return
         elsewhere = task.spec.binding is None or task.spec.binding.node_name != self._node_name
         released = task.deleting and not task.metadata.finalizers
-        if gone or elsewhere or released:
+        if elsewhere or released:
             self.drop(uid, version)
             return
         self.tasks[uid] = task
         self._on_change(uid)
+
+    def _parse(self, uid: str, body: Body) -> Task:
+        known = self.tasks.get(uid)
+        if known is not None and known.metadata.generation == body["metadata"].get("generation") != 0:
+            # The same spec: neither read again, which is most of the work, nor kept twice.
+            return Task.parse({**body, "spec": known.spec})
+        return Task.parse(body)
 
     def drop(self, uid: str, version: int = 0) -> None:
         """It is gone from the API, or from this node."""

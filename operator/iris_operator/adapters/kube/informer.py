@@ -22,8 +22,18 @@ _BACKOFF_SECONDS = (0.2, 10.0)
 _SHORT_WATCH_SECONDS = 0.5
 
 
+def identity(body: Body) -> Body:
+    """What tells an object from others, and its version."""
+    metadata: dict[str, Any] = body["metadata"]
+    names = ("namespace", "name", "uid", "resourceVersion")
+    return {"metadata": {name: metadata[name] for name in names if name in metadata}}
+
+
 class Informer:
-    """Keeps `objects` (by namespace/name) as the API server has them. `synced` is set after the first list."""
+    """Keeps `objects` (by namespace/name) as the API server has them. `synced` is set after the first list.
+
+    `keep`: what of an object is kept, `identity` at least; of one that a later list has not, that is all `on_change` is given.
+    """
 
     def __init__(
         self,
@@ -34,12 +44,13 @@ class Informer:
         *,
         labels: str = "",
         fields: str = "",
+        keep: Callable[[Body], Body] = lambda body: body,
     ) -> None:
         self.objects: dict[str, Body] = {}
         self.synced = asyncio.Event()
         self._api, self._kind, self._namespace = api, kind, namespace
         self._labels, self._fields = labels, fields
-        self._on_change = on_change
+        self._on_change, self._keep = on_change, keep
 
     async def run(self) -> None:
         """Runs until cancelled. Any API error means: wait a little (longer each time), then list again."""
@@ -67,7 +78,7 @@ class Informer:
             self._on_change(self.objects.pop(key), True)
         for key, item in seen.items():
             if _version(self.objects.get(key, {})) != _version(item):
-                self.objects[key] = item
+                self.objects[key] = self._keep(item)
                 self._on_change(item, False)
         self.synced.set()
         return listing.resource_version
@@ -85,7 +96,7 @@ class Informer:
             if gone:
                 self.objects.pop(key, None)
             else:
-                self.objects[key] = event.body
+                self.objects[key] = self._keep(event.body)
             self._on_change(event.body, gone)
         return version
 

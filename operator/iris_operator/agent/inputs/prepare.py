@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -85,7 +86,7 @@ class Preparer:
         return [*((secrets.agent,) if secrets is not None else ()), self.layout.attempts]
 
     def _has_any(self, uid: str) -> bool:
-        return any((home / uid).exists() for home in self._homes())
+        return any(os.path.lexists(f"{home}/{uid}") for home in self._homes())
 
     def _discard(self, uid: str, attempt: int | None) -> None:
         for home in self._homes():

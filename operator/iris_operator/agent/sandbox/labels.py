@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 
 from iris_operator.agent.node.ports import from_label
 from iris_operator.api.names import container_id
@@ -24,6 +24,7 @@ PORTS = "iris.dev/ports"
 HOST_IP = "iris.dev/host-ip"
 NOTE = "iris.dev/note"  # what a person may want to know of how it runs
 
+_READ = (TASK_UID, ATTEMPT, WORKER_UID, IMAGE_DIGEST, GPUS, LOG_PATH, STARTED_AT, PORTS, HOST_IP, NOTE)
 _TIME = "%Y-%m-%dT%H:%M:%S.%fZ"
 
 
@@ -45,19 +46,35 @@ class SandboxFacts:
 
 def facts(sandbox: Sandbox) -> SandboxFacts:
     """Read the labels; what is missing is empty, so that a foreign sandbox matches no Task."""
-    labels: Mapping[str, str] = sandbox.labels
-    attempt = labels.get(ATTEMPT, "")
+    return _read(*map(sandbox.labels.get, _READ))
+
+
+# Asked for a dozen times in a Task's life, and of every sandbox at each start. As many as a node can have, twice.
+@lru_cache(maxsize=1024)
+def _read(
+    task_uid: str | None,
+    attempt: str | None,
+    worker_uid: str | None,
+    image_digest: str | None,
+    gpus: str | None,
+    log_path: str | None,
+    started_at: str | None,
+    ports: str | None,
+    host_ip: str | None,
+    note: str | None,
+) -> SandboxFacts:
+    """From the values of `_READ`."""
     return SandboxFacts(
-        task_uid=labels.get(TASK_UID, ""),
-        attempt=int(attempt) if attempt.isdigit() else 0,
-        worker_uid=labels.get(WORKER_UID, ""),
-        image_digest=labels.get(IMAGE_DIGEST, ""),
-        gpus=tuple(one for one in labels.get(GPUS, "").split(",") if one),
-        log_path=labels.get(LOG_PATH, ""),
-        started_at=parse_time(labels.get(STARTED_AT, "")),
-        ports=from_label(labels.get(PORTS, "")),
-        host_ip=labels.get(HOST_IP, ""),
-        note=labels.get(NOTE, ""),
+        task_uid=task_uid or "",
+        attempt=int(attempt) if attempt and attempt.isdigit() else 0,
+        worker_uid=worker_uid or "",
+        image_digest=image_digest or "",
+        gpus=tuple(one for one in (gpus or "").split(",") if one),
+        log_path=log_path or "",
+        started_at=parse_time(started_at or ""),
+        ports=from_label(ports or ""),
+        host_ip=host_ip or "",
+        note=note or "",
     )
 
 

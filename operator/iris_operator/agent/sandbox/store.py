@@ -37,7 +37,8 @@ class Sandboxes:
 
     def of(self, uid: str) -> tuple[Sandbox, ...]:
         """The sandboxes of one Task, older attempts first."""
-        return tuple(sorted(self._by_uid.get(uid, {}).values(), key=lambda one: facts(one).attempt))
+        found = self._by_uid.get(uid)
+        return tuple(sorted(found.values(), key=lambda one: facts(one).attempt)) if found else ()
 
     def all(self) -> list[Sandbox]:
         """Every sandbox."""
@@ -157,7 +158,8 @@ class Sandboxes:
 
     def _discard(self, sandbox_id: str) -> None:
         for uid, found in self._by_uid.items():
-            if found.pop(sandbox_id, None) is not None:
+            if sandbox_id in found:
+                del found[sandbox_id]
                 if not found:
                     del self._by_uid[uid]
                 self._on_change(uid)
