@@ -23,6 +23,7 @@ from iris_runtimes.fake_session import FakeSession
 from iris_runtimes.protocol import (
     CgroupParent,
     Credentials,
+    Device,
     Exit,
     Exited,
     Image,
@@ -93,6 +94,10 @@ class FakeRuntime:
     async def pod_context(self, pod_uid: str) -> PodContext:
         self._check()
         return self.context
+
+    async def gpu_way(self, gpus: Sequence[str], devices: Sequence[Device]) -> str:
+        self._check()
+        return "nothing: they are made up" if gpus else ""
 
     async def pull(
         self,

@@ -120,8 +120,8 @@ class SandboxSpec:
     """A command in an image. Empty `command` or `args`: the image's own. `before`: words put before what results, so
     whatever these name is started, with the command as its arguments.
 
-    `gpus`: ids or indices, brought in with their driver's libraries by CDI, else by the NVIDIA runtime; give either these
-    or the bare `devices` of GPUs. `cdi_devices`: full names, `vendor.com/class=name`. `hugepage_limits_bytes`: page size in
+    `gpus`: ids or indices, brought in with their driver's libraries by CDI, else by the NVIDIA runtime; where the node has
+    neither, as bare `gpu_devices`: their own nodes, in the same order, then those that all GPUs share. `cdi_devices`: full names, `vendor.com/class=name`. `hugepage_limits_bytes`: page size in
     bytes -> bytes. Capabilities are written with or without CAP_, `ALL` is all of them. `network_namespace`: a path such as
     /proc/PID/ns/net; empty: the node's.
 
@@ -154,6 +154,7 @@ class SandboxSpec:
     devices: Sequence[Device] = ()
     cdi_devices: Sequence[str] = ()
     gpus: Sequence[str] = ()
+    gpu_devices: Sequence[Device] = ()
     mounts: Sequence[Mount] = ()
     tmpfs: Sequence[Tmpfs] = ()
     oom_score_adj: int = 500
@@ -208,6 +209,10 @@ class Runtime(Protocol):
 
     async def pod_context(self, pod_uid: str) -> PodContext:
         """What the Pod of that UID, whose container we run in, was given."""
+        ...
+
+    async def gpu_way(self, gpus: Sequence[str], devices: Sequence[Device]) -> str:
+        """How sandboxes get these GPUs here, in words for people. `devices` as SandboxSpec.gpu_devices. NodeFault: they can't."""
         ...
 
     async def pull(

@@ -210,6 +210,7 @@ class Agent:
             describe=self.describe,
             credentials=self._credentials_of,
             gpus=lambda: len(self._actor.inventory.gpus),
+            gpu_way=self._gpu_way,
             address=self._config.host_ip,
         )
 
@@ -291,6 +292,16 @@ class Agent:
         self._pulls.registry = self._node.registry = config.image_registry or context.image_registry
         information = await asyncio.to_thread(_driver_information)
         self._actor.inventory = gpus.inventory(context, gpus.driver_minors(information))
+        if self._actor.inventory.gpus:
+            log.info("%d GPUs, given by %s", len(self._actor.inventory.gpus), await self._gpu_way())
+
+    async def _gpu_way(self) -> str:
+        """How Tasks get this worker's GPUs, or why they can't; empty without any."""
+        inventory = self._actor.inventory
+        try:
+            return await self._runtime.gpu_way(inventory.gpus, inventory.nodes_of(inventory.gpus))
+        except RuntimeFault as fault:
+            return str(fault)
 
     async def _probe(self) -> None:
         """Say soon when the runtime hangs, and when what we say of ourselves has changed."""

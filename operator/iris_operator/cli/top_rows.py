@@ -66,6 +66,7 @@ def node_data(sample: Sample) -> Data:
         "receivedBytesPerSecond": _rounded(rate(sample.before, now, "receivedBytes"), 0),
         "sentBytesPerSecond": _rounded(rate(sample.before, now, "sentBytes"), 0),
         "gpus": now["gpus"],
+        "gpusBy": now.get("gpusBy", ""),
         "gpusGiven": sum(len(one["gpus"]) for one in now["tasks"]),
         "gpuUse": now["gpuUse"],
         "tasks": len(now["tasks"]),

@@ -9,10 +9,12 @@ from iris_operator.api.cluster import IrisClusterSpec
 from iris_operator.api.core import Node
 from iris_operator.api.names import (
     AGENT_CLAIMS_DIR,
+    AGENT_DEV_DIR,
     AGENT_HOST_DIR,
     AGENT_SECRETS_DIR,
     CACHE_DIR,
     FINALIZER_WORKER,
+    GPU_RESOURCE,
     LABEL_RANK,
     LABEL_SLICE,
     LABEL_SLICE_ID,
@@ -24,6 +26,12 @@ from iris_operator.manifests.nodepool import slice_labels
 
 # What the agent needs of the node to reach the runtime. Enroot is a program, which no Pod of ours has: the agent says so.
 _RUNTIMES = {"containerd": ("/run/containerd", "Directory"), "docker": ("/var/run/docker.sock", "Socket")}
+# Where CDI files describe a node's GPUs, and the devices that these name.
+_GPUS = (
+    ("cdi-etc", "/etc/cdi", "/etc/cdi", "DirectoryOrCreate"),
+    ("cdi-run", "/var/run/cdi", "/var/run/cdi", "DirectoryOrCreate"),
+    ("dev", "/dev", AGENT_DEV_DIR, "Directory"),
+)
 # Longer than a Task's usual grace period: the agent stops its Tasks when the Pod is deleted.
 _GRACE_SECONDS = 60
 # Files of Secrets that Tasks mount; it counts as the agent's memory.
@@ -32,7 +40,6 @@ _SECRETS_SIZE = "64Mi"
 
 def worker_pod(owner: Slice, rank: int, node: Node, size: Amounts, settings: IrisClusterSpec) -> dict[str, Any]:
     """Worker Pod of one rank on one node. `size`: requests = limits, in own units (Guaranteed QoS)."""
-    resources = to_quantities(size)
     labels = {**slice_labels(owner), LABEL_SLICE: owner.metadata.name, LABEL_RANK: str(rank)}
     return {
         "apiVersion": "v1",
@@ -56,9 +63,9 @@ def worker_pod(owner: Slice, rank: int, node: Node, size: Amounts, settings: Iri
             "affinity": _only_on(node.metadata.name),
             "tolerations": _tolerations(owner),
             "enableServiceLinks": False,
-            "containers": [_agent(owner, rank, settings, resources)],
+            "containers": [_agent(owner, rank, size, settings)],
             "volumes": [
-                *(volume for volume, _ in _runtime(settings)),
+                *(volume for volume, _ in (*_runtime(settings), *_gpus(size, settings))),
                 {"name": "cache", "hostPath": {"path": CACHE_DIR, "type": "DirectoryOrCreate"}},
                 {"name": "tmp", "emptyDir": {"sizeLimit": "64Mi"}},
                 {"name": "secrets", "emptyDir": {"medium": "Memory", "sizeLimit": _SECRETS_SIZE}},
@@ -68,7 +75,8 @@ def worker_pod(owner: Slice, rank: int, node: Node, size: Amounts, settings: Iri
     }
 
 
-def _agent(owner: Slice, rank: int, settings: IrisClusterSpec, resources: dict[str, str]) -> dict[str, Any]:
+def _agent(owner: Slice, rank: int, size: Amounts, settings: IrisClusterSpec) -> dict[str, Any]:
+    resources = to_quantities(size)
     port, stream_port = settings.worker.port, settings.worker.stream_port
     return {
         "name": "agent",
@@ -109,7 +117,7 @@ def _agent(owner: Slice, rank: int, settings: IrisClusterSpec, resources: dict[s
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         "volumeMounts": [
-            *(mount for _, mount in _runtime(settings)),
+            *(mount for _, mount in (*_runtime(settings), *_gpus(size, settings))),
             {"name": "cache", "mountPath": CACHE_DIR},
             {"name": "tmp", "mountPath": "/tmp"},
             {"name": "secrets", "mountPath": AGENT_SECRETS_DIR},
@@ -125,6 +133,18 @@ def _runtime(settings: IrisClusterSpec) -> list[tuple[dict[str, Any], dict[str, 
         return []
     path, kind = _RUNTIMES[name]
     return [({"name": name, "hostPath": {"path": path, "type": kind}}, {"name": name, "mountPath": path})]
+
+
+def _gpus(size: Amounts, settings: IrisClusterSpec) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    if not size.get(GPU_RESOURCE) or settings.worker.runtime != "containerd":
+        return []
+    return [
+        (
+            {"name": name, "hostPath": {"path": path, "type": kind}},
+            {"name": name, "mountPath": place, "readOnly": True},
+        )
+        for name, path, place, kind in _GPUS
+    ]
 
 
 def _given(settings: IrisClusterSpec) -> list[tuple[dict[str, Any], dict[str, Any]]]:

@@ -39,12 +39,10 @@ class CdiRegistry:
         self._folders = folders
         self._read: dict[Path, tuple[tuple[int, int], CdiFile | str]] = {}
 
-    def has(self, names: Sequence[str]) -> bool:
-        """Whether all of the devices are known. Blocks on the disk, as `edits` does."""
-        if not names:
-            return False
-        known = {name for _, file in self._files() if isinstance(file, CdiFile) for name in _full_names(file)}
-        return set(names) <= known
+    def of_kind(self, kind: str) -> Mapping[str, Edits]:
+        """What each device of a kind brings, by its full name. Blocks on the disk, as `edits` does."""
+        files = [file for _, file in self._files() if isinstance(file, CdiFile) and file.kind == kind]
+        return {f"{kind}={name}": edits for file in files for name, edits in file.devices.items()}
 
     def edits(self, names: Sequence[str]) -> list[Edits]:
         """The edits of the named devices, in order; a file's common ones once, before its first device's.

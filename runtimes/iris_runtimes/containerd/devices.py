@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import stat
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from iris_runtimes.errors import NodeFault
 from iris_runtimes.protocol import Device
+
+_DEV = Path("/dev")
 
 
 @dataclass(frozen=True)
@@ -26,10 +29,11 @@ class DeviceNode:
         return {"path": path, "type": self.kind, "major": self.major, "minor": self.minor, "fileMode": 0o666}
 
 
-def look_at_device(device: Device) -> DeviceNode:
-    """Type and numbers of a host device. NodeFault when it is none."""
+def look_at_device(device: Device, node_dev: Path = _DEV) -> DeviceNode:
+    """Type and numbers of a host device. NodeFault when it is none. `node_dev`: where the node's /dev is seen from here."""
+    path = Path(device.host_path)
     try:
-        found = os.stat(device.host_path)  # noqa: PTH116 a device node, not a file to read
+        found = (node_dev / path.relative_to(_DEV) if path.is_relative_to(_DEV) else path).stat()
     except OSError as error:
         raise NodeFault(f"device {device.host_path}: {error.strerror}") from error
     kind = "c" if stat.S_ISCHR(found.st_mode) else "b" if stat.S_ISBLK(found.st_mode) else ""

@@ -28,8 +28,8 @@ from iris_runtimes.containerd.image_config import Accounts, ImageConfig, User, n
 from iris_runtimes.containerd.images import HOSTS_DIR, Images
 from iris_runtimes.containerd.inside import INSIDE_LABEL, Insides
 from iris_runtimes.containerd.maker import Maker
-from iris_runtimes.containerd.observe import Observer
 from iris_runtimes.containerd.nvidia import NvidiaRuntime
+from iris_runtimes.containerd.observe import Observer
 from iris_runtimes.containerd.oci_security import EVERY_CAPABILITY
 from iris_runtimes.containerd.oci_spec import build_spec, process_args
 from iris_runtimes.containerd.pod_context import read_pod_context

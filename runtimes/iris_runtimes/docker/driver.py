@@ -39,6 +39,7 @@ from iris_runtimes.keyed import KeyedOperations
 from iris_runtimes.protocol import (
     CgroupParent,
     Credentials,
+    Device,
     Exit,
     Exited,
     Image,
@@ -79,6 +80,13 @@ class DockerRuntime:
     async def pod_context(self, pod_uid: str) -> PodContext:
         """The Engine knows of no Pods: its own cgroup, and no devices but what a Task's spec names."""
         return PodContext(CgroupParent(""))
+
+    async def gpu_way(self, gpus: Sequence[str], devices: Sequence[Device]) -> str:
+        if not gpus:
+            return ""
+        if await self._has_nvidia():
+            return "the Engine's NVIDIA driver"
+        return without_nvidia(gpus, devices)
 
     async def pull(
         self,
@@ -176,7 +184,8 @@ class DockerRuntime:
             raise NodeFault(f"the log's folder {spec.log_path.parent} can't be made: {error.strerror}") from error
         try:
             if found is None:
-                body = create_body(await self._said_in_full(spec), self._images.full(spec.image))
+                told = await self._with_gpus(await self._said_in_full(spec))
+                body = create_body(told, self._images.full(spec.image))
                 await self._engine.json("POST", "/containers/create", body, {"name": spec.id})
             await self._engine.json("POST", f"/containers/{spec.id}/start")
         except EngineError as error:
@@ -185,6 +194,18 @@ class DockerRuntime:
             raise _start_failure(error, spec) from error
         self._logs.follow(spec.id, spec.log_path)
         return await self._seen(spec.id)
+
+    async def _with_gpus(self, spec: SandboxSpec) -> SandboxSpec:
+        """With the GPUs' device nodes instead, where the Engine has no driver for them. NodeFault without these."""
+        if not spec.gpus or await self._has_nvidia():
+            return spec
+        without_nvidia(spec.gpus, spec.gpu_devices)
+        return replace(spec, gpus=(), devices=(*spec.devices, *spec.gpu_devices))
+
+    async def _has_nvidia(self) -> bool:
+        """As NVIDIA's own tools set the Engine up."""
+        async with translated():
+            return "nvidia" in ((await self._engine.json("GET", "/info")).get("Runtimes") or {})
 
     async def _said_in_full(self, spec: SandboxSpec) -> SandboxSpec:
         """Words before a command need the command: the image's own, where there is no other."""
@@ -239,6 +260,15 @@ class DockerRuntime:
             if error.status == 404:
                 raise SandboxNotFound(f"no sandbox {sandbox_id}") from error
             raise node_fault(error) from error
+
+
+def without_nvidia(gpus: Sequence[str], devices: Sequence[Device]) -> str:
+    """How they are given by an Engine without NVIDIA's runtime, in words. NodeFault when they can't be."""
+    if not devices:
+        raise NodeFault(
+            f"GPUs {', '.join(gpus)} can't be given: the Engine has no runtime nvidia, and their device nodes are not known"
+        )
+    return "device nodes, without the driver's libraries"
 
 
 def stats_of(found: dict[str, Any]) -> Stats:

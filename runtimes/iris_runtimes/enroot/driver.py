@@ -29,6 +29,7 @@ from iris_runtimes.keyed import KeyedOperations
 from iris_runtimes.protocol import (
     CgroupParent,
     Credentials,
+    Device,
     Exit,
     Exited,
     Image,
@@ -68,6 +69,9 @@ class EnrootRuntime:
     async def pod_context(self, pod_uid: str) -> PodContext:
         """No cgroup and no devices: there are no Pods here."""
         return PodContext(CgroupParent(""))
+
+    async def gpu_way(self, gpus: Sequence[str], devices: Sequence[Device]) -> str:
+        return "enroot's hook" if gpus else ""
 
     async def pull(
         self,

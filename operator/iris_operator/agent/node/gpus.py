@@ -7,7 +7,7 @@ that all GPUs share (/dev/nvidiactl ...), and those of InfiniBand.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from iris_operator.api.probe import PortStatus
@@ -20,9 +20,10 @@ _NONE = {"", "void", "none", "all"}
 
 @dataclass(frozen=True)
 class Grant:
-    """What one sandbox gets."""
+    """What one sandbox gets. `gpu_devices`: nodes of its GPUs, in their order where all are known, then those all GPUs share."""
 
     gpus: tuple[str, ...] = ()
+    gpu_devices: tuple[Device, ...] = ()
     devices: tuple[Device, ...] = ()
     ports: tuple[PortStatus, ...] = ()
 
@@ -47,8 +48,12 @@ class Inventory:
         if len(free) < count:
             raise NoFreeGpus(f"needs {count} GPUs; {len(free)} of this worker's {len(self.gpus)} are free")
         given = tuple(free[:count])
-        own = [self.nodes[gpu] for gpu in given if self.nodes and gpu in self.nodes]
-        return Grant(given, (*own, *(self.shared if count else ()), *(self.others if rdma else ())))
+        return Grant(given, self.nodes_of(given), self.others if rdma else ())
+
+    def nodes_of(self, gpus: Sequence[str]) -> tuple[Device, ...]:
+        """Device nodes of these GPUs, then those that all share; of no GPU, none."""
+        own = [self.nodes[gpu] for gpu in gpus if self.nodes and gpu in self.nodes]
+        return (*own, *self.shared) if gpus else ()
 
 
 def inventory(context: PodContext, minors: Mapping[str, int] | None = None) -> Inventory:

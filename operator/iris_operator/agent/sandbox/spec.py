@@ -87,6 +87,8 @@ def sandbox_spec(
         hugepage_limits_bytes=_hugepages(limits),
         shm_size_bytes=_shm_size(task),
         devices=grant.devices,
+        gpus=grant.gpus,
+        gpu_devices=grant.gpu_devices,
         mounts=(*place.mounts, *given.mounts),
         tmpfs=given.tmpfs,
         hostname=place.node_name.split(".", 1)[0][:63],

@@ -27,13 +27,18 @@ _REASONS: Mapping[int, tuple[type[web.HTTPException], str]] = {
 }
 
 
+async def nothing() -> str:
+    """Of a node without GPUs."""
+    return ""
+
+
 @dataclass(frozen=True)
 class StreamSource:
     """An agent as the handlers see it.
 
     `sandboxes`: all of the node's, or those of one Task's uid. `problem`: one line, empty when healthy. `describe`: who
     this node is. `credentials`: for an image, by names of Secrets in the worker's namespace; raises ApiError, BadSecret.
-    `gpus`: how many the worker has. `address`: the node's.
+    `gpus`: how many the worker has; `gpu_way`: how Tasks get them, in words. `address`: the node's.
     """
 
     runtime: Runtime
@@ -45,6 +50,7 @@ class StreamSource:
     describe: Callable[[], Mapping[str, object]]
     credentials: Callable[[str, Sequence[str]], Awaitable[list[Credentials]]]
     gpus: Callable[[], int] = lambda: 0
+    gpu_way: Callable[[], Awaitable[str]] = nothing
     address: str = ""
 
 

@@ -51,7 +51,8 @@ def add_stats(app: web.Application, source: StreamSource) -> None:
         tasks = [found for found in await asyncio.gather(*map(one, running)) if found is not None]
         node = await asyncio.to_thread(_node_use, source.cache_dir)
         use = [each for task in tasks for each in task["gpuUse"]]
-        return web.json_response({**source.describe(), **node, "gpus": source.gpus(), "gpuUse": use, "tasks": tasks})
+        gpus_here = {"gpus": source.gpus(), "gpusBy": await source.gpu_way(), "gpuUse": use}
+        return web.json_response({**source.describe(), **node, **gpus_here, "tasks": tasks})
 
     app.router.add_get(f"{TASK}/stats", of_task)
     app.router.add_get("/v1/stats", of_node)

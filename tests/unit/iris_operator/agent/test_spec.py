@@ -88,18 +88,19 @@ FOUR = ("/dev/nvidia4", "/dev/nvidia7", "/dev/nvidiactl", "/dev/nvidia-uvm", "/d
 def test_a_task_gets_its_gpus_device_and_the_shared_ones() -> None:
     grant = inventory(gpu_context("GPU-a,GPU-b", *FOUR)).grant(1, False, ["GPU-a"])
     assert grant.gpus == ("GPU-b",)
-    assert [one.container_path for one in grant.devices] == ["/dev/nvidia7", "/dev/nvidiactl", "/dev/nvidia-uvm"]
+    assert [one.container_path for one in grant.gpu_devices] == ["/dev/nvidia7", "/dev/nvidiactl", "/dev/nvidia-uvm"]
+    assert grant.devices == ()  # InfiniBand was not asked for
 
 
 def test_the_drivers_word_on_who_is_who_goes_first() -> None:
     minors = driver_minors(["Model: H100\nGPU UUID:   GPU-b\nDevice Minor:  4\n", "GPU UUID: GPU-a\nDevice Minor: 7\n"])
     grant = inventory(gpu_context("GPU-a,GPU-b", *FOUR), minors).grant(1, False, [])
-    assert grant.devices[0].container_path == "/dev/nvidia7"
+    assert grant.gpu_devices[0].container_path == "/dev/nvidia7"
 
 
 def test_numbered_gpus_name_their_nodes() -> None:
     grant = inventory(gpu_context("7,4", *FOUR)).grant(1, False, [])
-    assert (grant.gpus, grant.devices[0].container_path) == (("7",), "/dev/nvidia7")
+    assert (grant.gpus, grant.gpu_devices[0].container_path) == (("7",), "/dev/nvidia7")
 
 
 def test_no_gpus_no_devices_but_infiniband_when_asked() -> None:

@@ -13,9 +13,12 @@ from tests.builders import cluster, node, slice_
 _SIZE = {"cpu": 3900, "memory": 7 * 2**30, "nvidia.com/gpu": 8, "rdma/ib": 1}
 
 
-def _pod(owner: Slice | None = None, rank: int = 2, **settings: Any) -> dict[str, Any]:
+def _pod(
+    owner: Slice | None = None, rank: int = 2, size: dict[str, int] | None = None, **settings: Any
+) -> dict[str, Any]:
     spec = cluster(**settings).build().spec
-    return worker_pod(owner or slice_(scaleGroupName="g").build(), rank, node(name="node-7").build(), _SIZE, spec)
+    where = node(name="node-7").build()
+    return worker_pod(owner or slice_(scaleGroupName="g").build(), rank, where, size or _SIZE, spec)
 
 
 def _agent(**settings: Any) -> dict[str, Any]:
@@ -118,10 +121,19 @@ def test_on_its_very_node() -> None:
 
 
 def test_containerd_and_the_cache_of_the_host() -> None:
-    volumes = {one["name"]: one["hostPath"]["path"] for one in _pod()["spec"]["volumes"] if "hostPath" in one}
-    assert volumes == {"containerd": "/run/containerd", "cache": "/var/cache/iris"}
-    mounts = {one["name"]: one["mountPath"] for one in _agent()["volumeMounts"] if one["name"] in volumes}
-    assert mounts == volumes
+    assert _host_paths(_mounted({"cpu": 3900})) == {
+        "/run/containerd": "/run/containerd",
+        "/var/cache/iris": "/var/cache/iris",
+    }
+
+
+def test_where_gpus_are_described_and_seen() -> None:
+    pod = _pod()["spec"]
+    found = _host_paths(_mounted())
+    cdi = {path: found[path] for path in ("/etc/cdi", "/var/run/cdi", "/var/lib/iris/dev")}
+    assert cdi == {"/etc/cdi": "/etc/cdi", "/var/run/cdi": "/var/run/cdi", "/var/lib/iris/dev": "/dev"}
+    assert all(mount["readOnly"] for mount in pod["containers"][0]["volumeMounts"] if mount["mountPath"] in cdi)
+    assert not cdi.keys() & _mounted(worker={"runtime": "docker"}).keys()
 
 
 def test_image_ports_and_probes() -> None:
@@ -139,11 +151,15 @@ def test_the_ports_are_10001_and_10002_by_default() -> None:
     assert [port["containerPort"] for port in _agent()["ports"]] == [10001, 10002]
 
 
-def _mounted(**settings: Any) -> dict[str, Any]:
+def _mounted(size: dict[str, int] | None = None, **settings: Any) -> dict[str, Any]:
     """Path in the agent -> the volume there."""
-    pod = _pod(**settings)["spec"]
+    pod = _pod(size=size, **settings)["spec"]
     volumes = {volume["name"]: volume for volume in pod["volumes"]}
     return {mount["mountPath"]: volumes[mount["name"]] for mount in pod["containers"][0]["volumeMounts"]}
+
+
+def _host_paths(mounted: dict[str, Any]) -> dict[str, str]:
+    return {path: volume["hostPath"]["path"] for path, volume in mounted.items() if "hostPath" in volume}
 
 
 def test_secrets_files_lie_in_memory() -> None:

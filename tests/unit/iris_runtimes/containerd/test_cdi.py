@@ -10,7 +10,6 @@ import pytest
 from iris_runtimes.containerd.cdi import CdiRegistry
 from iris_runtimes.containerd.cdi_edits import apply_edits
 from iris_runtimes.containerd.devices import DeviceNode
-from iris_runtimes.containerd.gpus import GpuRoad, gpu_road
 from iris_runtimes.containerd.image_config import User
 from iris_runtimes.containerd.oci_spec import build_spec
 from iris_runtimes.errors import InvalidSpec, NodeFault
@@ -60,15 +59,14 @@ def test_twice_in_one_folder_is_an_error(folders: list[Path]) -> None:
 def test_a_changed_file_is_read_again(folders: list[Path]) -> None:
     path = folders[0] / "gpu.json"
     registry = CdiRegistry(folders)
-    assert not registry.has([f"{GPU}=0"])
+    assert not registry.of_kind(GPU)
     write(path, {"0": {}})
-    assert registry.has([f"{GPU}=0"])
+    assert set(registry.of_kind(GPU)) == {f"{GPU}=0"}
     write(path, {"1": {}})
     os.utime(path, ns=(1, 1))
-    assert not registry.has([f"{GPU}=0"])
-    assert registry.has([f"{GPU}=1"])
+    assert set(registry.of_kind(GPU)) == {f"{GPU}=1"}
     path.unlink()
-    assert not registry.has([f"{GPU}=1"])
+    assert not registry.of_kind(GPU)
 
 
 @pytest.mark.parametrize(
@@ -150,27 +148,6 @@ def test_hooks_groups_and_the_rest() -> None:
 def test_what_is_not_understood_is_said(edits: dict[str, Any]) -> None:
     with pytest.raises(NodeFault):
         edited(edits)
-
-
-@pytest.mark.parametrize(
-    ("gpus", "in_cdi", "runtime", "expected"),
-    [
-        ((), True, "nvidia", GpuRoad()),
-        (("0",), True, "nvidia", GpuRoad((f"{GPU}=0",), env=(("NVIDIA_VISIBLE_DEVICES", "void"),))),
-        (
-            ("a", "b"), False, "nvidia",
-            GpuRoad((), "nvidia", (("NVIDIA_VISIBLE_DEVICES", "a,b"), ("NVIDIA_DRIVER_CAPABILITIES", "all"))),
-        ),
-    ],
-    ids=["none", "cdi first", "nvidia's runtime"],
-)  # fmt: skip
-def test_the_road_of_gpus(gpus: tuple[str, ...], in_cdi: bool, runtime: str, expected: GpuRoad) -> None:
-    assert gpu_road(gpus, in_cdi, runtime) == expected
-
-
-def test_no_road_for_gpus() -> None:
-    with pytest.raises(NodeFault, match="no CDI file"):
-        gpu_road(("0",), False, "")
 
 
 def test_a_missing_device_node_is_the_nodes_fault() -> None:
