@@ -24,6 +24,8 @@ from iris_operator.api.names import (
     LABEL_RANK,
     LABEL_SLICE,
     LABEL_SLICE_ID,
+    LABEL_TASK,
+    member_name,
     slice_id,
     worker_pod_name,
 )
@@ -173,6 +175,16 @@ class NodeBuilder(Builder[Node]):
 def task(name: str = "t", **spec: Any) -> TaskBuilder:
     """A pending Task."""
     return TaskBuilder(Task, _iris(Task, name, {"image": "iris/task:1", **spec}))
+
+
+def member(of: str = "t", rank: int = 0, **spec: Any) -> TaskBuilder:
+    """A member of `task(of, replicas=...)`."""
+    owner = {
+        "apiVersion": "iris.dev/v1alpha1", "kind": "Task", "name": of, "uid": f"uid-{of}", "controller": True,
+    }  # fmt: skip
+    return task(member_name(of, rank), **spec).meta(
+        ownerReferences=[owner], labels={LABEL_TASK: of, LABEL_RANK: str(rank)}
+    )
 
 
 def slice_(name: str = "s", **spec: Any) -> SliceBuilder:

@@ -184,6 +184,7 @@ class SliceNode(Model):
     worker_pod: Annotated[str, Field(description="Name of its worker Pod; empty until made.")] = ""
     worker_uid: Annotated[str, Field(description="UID of its worker Pod.")] = ""
     agent_version: Annotated[str, Field(description="Version its agent reports.")] = ""
+    address: Annotated[str, Field(description="Address at which Tasks here are reached.")] = ""
     message: Annotated[str, Field(description="What it waits for, when not ready.")] = ""
     refuses: Annotated[
         str, Field(description="Why it takes no more Tasks though it is ready: its disk is full. Those on it go on.")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import NamedTuple
@@ -22,6 +22,7 @@ from iris_operator.plan.members import Member, make_member
 from iris_operator.plan.roster import Roster, make_roster
 from iris_operator.plan.settings import NoCluster
 from iris_operator.plan.shapes import Shape, Shapes
+from iris_operator.plan.squad import Squad, squad_of
 from iris_operator.plan.task_policy import denial
 from iris_operator.plan.task_requests import task_requests
 
@@ -57,6 +58,7 @@ class Slot:
     tasks: int
     max_tasks: int
     refuses: str
+    address: str = ""
 
     scopes: tuple[Scope, ...] = field(init=False)
     """All that it belongs to."""
@@ -86,7 +88,8 @@ class Slot:
 class Waiting(NamedTuple):
     """A Task without a binding. `since`: its creation, seconds since 1970. `shape`: its needs, or why no settings apply.
 
-    `denied`: why it must not be placed at all (task_policy); empty: it may be.
+    `denied`: why it must not be placed at all (task_policy); empty: it may be. `squad`: of a Task of several replicas,
+    which is never placed itself, the members to place.
     """
 
     since: float
@@ -94,6 +97,7 @@ class Waiting(NamedTuple):
     task: Task
     shape: Shape | NoCluster
     denied: str = ""
+    squad: Squad | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +122,8 @@ class Ledger:
         self.busy: dict[str, int] = {}  # slice name -> Tasks bound to it
         self._waiting: dict[int, Waiting] = {}
         self._tasks: dict[int, Task] = {}
+        self._parents: dict[str, Waiting] = {}  # Tasks of several replicas, by UID
+        self._crowds: dict[str, dict[int, Task]] = {}  # their members that have not ended, by the parent's UID
         self._bound: dict[int, _Bound] = {}
         self._used: dict[str, dict[str, int]] = {}
         self._numbers: dict[str, int] = {}  # worker UID -> Tasks bound to it
@@ -148,7 +154,16 @@ class Ledger:
 
     def waiting(self) -> list[Waiting]:
         """Tasks to place, oldest first."""
-        return sorted(self._waiting.values(), key=itemgetter(0, 1))
+        return sorted([*self._waiting.values(), *self._squads()], key=itemgetter(0, 1))
+
+    def _squads(self) -> Iterator[Waiting]:
+        for uid, one in self._parents.items():
+            if one.denied:
+                yield one
+                continue
+            squad = squad_of(one.task, self._crowds.get(uid, {}).values())
+            if squad is not None:
+                yield one._replace(squad=squad)
 
     def entries(self, scope: Scope) -> list[Entry]:
         """The slots of a scope that may take one more Task, the fullest first."""
@@ -188,6 +203,8 @@ class Ledger:
         changed: set[str] = set()
         for gone in self._tasks.keys() - now.keys():
             self._waiting.pop(gone, None)
+            if self._parents or self._crowds:
+                self._leave(gone)
             bound = self._bound.pop(gone, None)
             if bound is not None:
                 self._count(bound, -1)
@@ -204,12 +221,14 @@ class Ledger:
         status, binding = task.status, task.spec.binding
         if task.ended:
             return None
+        owner = task.owner_uid if task.metadata.owner_references else ""
+        if owner:
+            self._crowds.setdefault(owner, {})[key] = task
         if binding is None:
-            if not task.deleting:
-                created = task.metadata.creation_timestamp
-                since = created.timestamp() if created else math.inf
-                shape, denied = self.shapes.of(task), self._denied(task)
-                self._waiting[key] = Waiting(since, task.metadata.name, task, shape, denied)
+            if task.spec.replicas > 1:
+                self._parents[task.metadata.uid] = self._wait(task)
+            elif not owner and not task.deleting:
+                self._waiting[key] = self._wait(task)
             return None
         if (status.ended_attempt or 0) >= binding.attempt:  # its sandbox is gone; its binding goes next
             return None
@@ -217,6 +236,21 @@ class Ledger:
         wanted = task_requests(task, Defaults()) if isinstance(shape, NoCluster) else shape.wanted
         found = self._bound[key] = _Bound(task, binding.slice_name, binding.worker_uid, wanted)
         return found
+
+    def _wait(self, task: Task) -> Waiting:
+        created = task.metadata.creation_timestamp
+        since = created.timestamp() if created else math.inf
+        return Waiting(since, task.metadata.name, task, self.shapes.of(task), self._denied(task))
+
+    def _leave(self, gone: int) -> None:
+        """Of a parent or a member; the newer version of it is taken after this."""
+        task = self._tasks[gone]
+        self._parents.pop(task.metadata.uid, None)
+        crowd = self._crowds.get(task.owner_uid)
+        if crowd is not None:
+            crowd.pop(gone, None)
+            if not crowd:
+                del self._crowds[task.owner_uid]
 
     def _denied(self, task: Task) -> str:
         cluster = self.shapes.cluster(task.spec.cluster_name)
@@ -288,6 +322,7 @@ class Ledger:
                     tasks=self._numbers.get(node.worker_uid, 0),
                     max_tasks=cluster.spec.worker.max_tasks,
                     refuses=node.refuses,
+                    address=node.address,
                 )
 
     def _capacities_of(self, owner: Slice) -> Iterable[Amounts]:

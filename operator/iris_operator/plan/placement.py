@@ -14,6 +14,9 @@ from iris_operator.plan.ledger import Ledger, Slot, Waiting
 from iris_operator.plan.settings import NoCluster
 from iris_operator.plan.shapes import Shape
 from iris_operator.plan.slot_index import SlotIndex
+from iris_operator.plan.squad import Squad
+from iris_operator.plan.squad_placement import place_squad, stands_alone
+from iris_operator.plan.why_squad import why_squad
 from iris_operator.plan.why_unplaced import Explainer
 
 __all__ = ["Denied", "PlacementPlan", "PlacementView", "Slot", "Unplaced", "free_by_slot", "plan_placement"]
@@ -23,7 +26,7 @@ class Unplaced(NamedTuple):
     """A Task that stays pending, and why. `reason` is a condition's reason.
 
     `shape`: what it needs; None when no settings apply to it. `facts`: the part of the message that says what it needs
-    and what there is, without advice.
+    and what there is, without advice. `members`: of a Task of several replicas, how many of the shape go on one slice.
     """
 
     task: Task
@@ -31,6 +34,7 @@ class Unplaced(NamedTuple):
     message: str
     shape: Shape | None = None
     facts: str = ""
+    members: int = 1
 
 
 class Denied(NamedTuple):
@@ -80,8 +84,14 @@ def plan_placement(
     index = SlotIndex(ledger, shapes)
     bindings: list[BindTask] = []
     left: list[Waiting] = []
+    crowded: set[tuple[object, ...]] = set()  # the same of squads
     full: set[Shape] = set()  # what found no room once finds none later in the same pass
     for one in waiting:
+        if one.squad is not None and isinstance(one.shape, Shape):
+            together = _place_squad(one.squad, one.shape, index, crowded, now)
+            bindings += together
+            left += [] if together or one.squad.placed else [one]
+            continue
         slot = index.take(one.shape) if isinstance(one.shape, Shape) and one.shape not in full else None
         if slot is not None:
             bindings.append(_bind(one.task, slot, now))
@@ -89,7 +99,7 @@ def plan_placement(
         left.append(one)
         if isinstance(one.shape, Shape):
             full.add(one.shape)
-    unplaced = _explain(left, Explainer(index, view.slices)) if explain else ()
+    unplaced = _explain(left, Explainer(index, view.slices), index) if explain else ()
     return PlacementPlan(tuple(bindings), unplaced, denied, wake)
 
 
@@ -106,7 +116,7 @@ def _sort_out(found: list[Waiting], now: datetime) -> tuple[list[Waiting], tuple
     denied: list[Denied] = []
     rests: list[float] = []
     for one in found:
-        until = one.task.status.retry_after
+        until = one.squad.retry_after if one.squad is not None else one.task.status.retry_after
         if one.denied:
             denied.append(Denied(one.task, one.denied))
         elif until is not None and until > now:
@@ -132,12 +142,32 @@ def _bind(task: Task, slot: Slot, now: datetime) -> BindTask:
     )
 
 
-def _explain(left: list[Waiting], explainer: Explainer) -> tuple[Unplaced, ...]:
+def _place_squad(
+    squad: Squad, shape: Shape, index: SlotIndex, crowded: set[tuple[object, ...]], now: datetime
+) -> list[BindTask]:
+    kind = (shape, len(squad.free), stands_alone(squad.parent))
+    if kind in crowded:
+        return []
+    found = place_squad(squad, shape, index, now)
+    if not found and not squad.placed:
+        crowded.add(kind)
+    return found
+
+
+def _explain(left: list[Waiting], explainer: Explainer, index: SlotIndex) -> tuple[Unplaced, ...]:
     found: list[Unplaced] = []
     for one in left:
         if isinstance(one.shape, NoCluster):
             found.append(Unplaced(one.task, one.shape.reason, one.shape.message))
+        elif one.squad is not None:
+            found.append(_explain_squad(one.task, one.shape, explainer, index))
         else:
             reason, facts, advice = explainer.why(one.shape)
             found.append(Unplaced(one.task, reason, facts + advice, one.shape, facts))
     return tuple(found)
+
+
+def _explain_squad(parent: Task, shape: Shape, explainer: Explainer, index: SlotIndex) -> Unplaced:
+    members = parent.spec.replicas
+    reason, facts, advice = why_squad(explainer, index, shape, members, alone=stands_alone(parent))
+    return Unplaced(parent, reason, facts + advice, shape, facts, members)

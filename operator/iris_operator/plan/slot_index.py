@@ -56,8 +56,12 @@ class SlotIndex:
     def take(self, shape: Shape) -> Slot | None:
         """The fullest slot that has room for one more of the shape, with that room taken; None: none has."""
         slot = self._find(self._rows[scope_of(shape)].entries, shape)
-        if slot is None:
-            return None
+        if slot is not None:
+            self.take_from(slot, shape)
+        return slot
+
+    def take_from(self, slot: Slot, shape: Shape) -> None:
+        """Take the room of one of the shape on this very slot, which must have it."""
         before = self._free.get(slot.worker_uid, slot.free)
         after = self._free[slot.worker_uid] = minus(before, shape.wanted)
         room = self._room[slot.worker_uid] = self.room(slot) - 1
@@ -65,7 +69,6 @@ class SlotIndex:
         for scope in slot.scopes:
             if scope in self._rows:
                 self._rows[scope].move(was, is_)
-        return slot
 
     def room(self, slot: Slot) -> int:
         """Tasks that the slot may still take, by their number."""
