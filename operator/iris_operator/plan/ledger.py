@@ -19,6 +19,7 @@ from iris_operator.api.scalegroup import ScaleGroup
 from iris_operator.api.slice import Availability, Slice, SliceNode, SlicePhase, SliceTemplateSpec
 from iris_operator.api.task import Task
 from iris_operator.plan.members import Member, make_member
+from iris_operator.plan.occupants import Bound, Occupants, ports_of
 from iris_operator.plan.roster import Roster, make_roster
 from iris_operator.plan.settings import NoCluster
 from iris_operator.plan.shapes import Shape, Shapes
@@ -100,16 +101,11 @@ class Waiting(NamedTuple):
     squad: Squad | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Bound:
-    task: Task
-    slice_name: str
-    worker_uid: str
-    wanted: Amounts
-
-
 class Ledger:
-    """One namespace's Tasks and slots. `sync` first, then read; nothing that it hands out may be changed."""
+    """One namespace's Tasks and slots. `sync` first, then read; nothing that it hands out may be changed.
+
+    `lowest`: the lowest priority among Tasks that have not ended; None while all have the same.
+    """
 
     def __init__(self) -> None:
         self._reset(Shapes("", ()))
@@ -124,7 +120,10 @@ class Ledger:
         self._tasks: dict[int, Task] = {}
         self._parents: dict[str, Waiting] = {}  # Tasks of several replicas, by UID
         self._crowds: dict[str, dict[int, Task]] = {}  # their members that have not ended, by the parent's UID
-        self._bound: dict[int, _Bound] = {}
+        self._bound: dict[int, Bound] = {}
+        self.occupants = Occupants()
+        self._priorities: dict[int, int] = {}  # of open Tasks whose priority isn't 0
+        self.lowest: int | None = None
         self._used: dict[str, dict[str, int]] = {}
         self._numbers: dict[str, int] = {}  # worker UID -> Tasks bound to it
         self._capacities: dict[tuple[tuple[str, str], ...], Amounts] = {}
@@ -144,6 +143,7 @@ class Ledger:
         else:
             self.shapes.renew(here)
         changed = self._sync_tasks(tasks)
+        self.lowest = self._lowest()
         self._sync_slices(slices)
         for worker in changed:
             slot = self.slots.get(worker)
@@ -153,8 +153,11 @@ class Ledger:
                 self._put(slot)
 
     def waiting(self) -> list[Waiting]:
-        """Tasks to place, oldest first."""
-        return sorted([*self._waiting.values(), *self._squads()], key=itemgetter(0, 1))
+        """Tasks to place: by priority, then the oldest first."""
+        found = sorted([*self._waiting.values(), *self._squads()], key=itemgetter(0, 1))
+        if self._priorities:
+            found.sort(key=lambda one: -one.task.spec.priority)
+        return found
 
     def _squads(self) -> Iterator[Waiting]:
         for uid, one in self._parents.items():
@@ -205,6 +208,7 @@ class Ledger:
             self._waiting.pop(gone, None)
             if self._parents or self._crowds:
                 self._leave(gone)
+            self._priorities.pop(gone, None)
             bound = self._bound.pop(gone, None)
             if bound is not None:
                 self._count(bound, -1)
@@ -217,10 +221,21 @@ class Ledger:
         self._tasks = now
         return changed
 
-    def _take(self, key: int, task: Task) -> _Bound | None:
+    def _lowest(self) -> int | None:
+        """The lowest priority of open Tasks; None: all have the same, so nobody goes before anybody for it."""
+        if not self._priorities:
+            return None
+        found = set(self._priorities.values())
+        if len(self._priorities) < len(self._tasks):
+            found.add(0)
+        return min(found) if len(found) > 1 else None
+
+    def _take(self, key: int, task: Task) -> Bound | None:
         status, binding = task.status, task.spec.binding
         if task.ended:
             return None
+        if task.spec.priority:
+            self._priorities[key] = task.spec.priority
         owner = task.owner_uid if task.metadata.owner_references else ""
         if owner:
             self._crowds.setdefault(owner, {})[key] = task
@@ -234,7 +249,7 @@ class Ledger:
             return None
         shape = self.shapes.of(task)
         wanted = task_requests(task, Defaults()) if isinstance(shape, NoCluster) else shape.wanted
-        found = self._bound[key] = _Bound(task, binding.slice_name, binding.worker_uid, wanted)
+        found = self._bound[key] = Bound(task, binding.slice_name, binding.worker_uid, wanted, ports_of(task))
         return found
 
     def _wait(self, task: Task) -> Waiting:
@@ -256,7 +271,11 @@ class Ledger:
         cluster = self.shapes.cluster(task.spec.cluster_name)
         return "" if isinstance(cluster, NoCluster) else denial(task, cluster)
 
-    def _count(self, bound: _Bound, sign: int) -> None:
+    def _count(self, bound: Bound, sign: int) -> None:
+        if sign > 0:
+            self.occupants.add(bound)
+        else:
+            self.occupants.remove(bound)
         used = self._used.setdefault(bound.worker_uid, {})
         for name, value in bound.wanted.items():
             used[name] = used.get(name, 0) + sign * value

@@ -1,4 +1,5 @@
-"""Which Task goes on which node: oldest first, on the fullest node that has room, so that idle slices stay idle."""
+"""Which Task goes on which node: by priority, then oldest first, on the fullest node that has room, so that idle slices
+stay idle."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from iris_operator.api.cluster import IrisCluster
 from iris_operator.api.slice import Slice
 from iris_operator.api.task import Binding, Task
 from iris_operator.plan.actions import BindTask
+from iris_operator.plan.claims import Claims
 from iris_operator.plan.ledger import Ledger, Slot, Waiting
 from iris_operator.plan.settings import NoCluster
 from iris_operator.plan.shapes import Shape
@@ -46,7 +48,7 @@ class Denied(NamedTuple):
 
 @dataclass(frozen=True)
 class PlacementPlan:
-    """Bindings to make, and what could not be bound, oldest first.
+    """Bindings to make, and what could not be bound, by priority, then oldest first.
 
     `denied` and those whose rest after a failure isn't over are in neither: nobody makes a slice for them. `wake`: when
     the first of these rests ends, in seconds since 1970.
@@ -84,21 +86,13 @@ def plan_placement(
     index = SlotIndex(ledger, shapes)
     bindings: list[BindTask] = []
     left: list[Waiting] = []
-    crowded: set[tuple[object, ...]] = set()  # the same of squads
-    full: set[Shape] = set()  # what found no room once finds none later in the same pass
+    run = _Run(index, ledger, now)
     for one in waiting:
-        if one.squad is not None and isinstance(one.shape, Shape):
-            together = _place_squad(one.squad, one.shape, index, crowded, now)
-            bindings += together
-            left += [] if together or one.squad.placed else [one]
-            continue
-        slot = index.take(one.shape) if isinstance(one.shape, Shape) and one.shape not in full else None
-        if slot is not None:
-            bindings.append(_bind(one.task, slot, now))
-            continue
-        left.append(one)
-        if isinstance(one.shape, Shape):
-            full.add(one.shape)
+        found = run.place(one)
+        if found:
+            bindings += found
+        elif one.squad is None or not one.squad.placed:
+            left.append(one)
     unplaced = _explain(left, Explainer(index, view.slices), index) if explain else ()
     return PlacementPlan(tuple(bindings), unplaced, denied, wake)
 
@@ -124,6 +118,37 @@ def _sort_out(found: list[Waiting], now: datetime) -> tuple[list[Waiting], tuple
         else:
             waiting.append(one)
     return waiting, tuple(denied), min(rests, default=None)
+
+
+class _Run:
+    """One pass. What found no room once finds none later in the same pass: `full` has such shapes, `crowded` such squads."""
+
+    def __init__(self, index: SlotIndex, ledger: Ledger, now: datetime) -> None:
+        self._index, self._now = index, now
+        self._full: set[Shape] = set()
+        self._crowded: set[tuple[object, ...]] = set()
+        # The lowest take what is left; who is above them gets room kept that others are about to leave.
+        ranks = ledger.lowest is not None and bool(ledger.occupants.leaving)
+        self._claims = Claims(ledger, index) if ranks else None
+        self._lowest = ledger.lowest or 0
+
+    def place(self, one: Waiting) -> list[BindTask]:
+        """Its bindings; empty: there is no room for it."""
+        task, shape, squad = one.task, one.shape, one.squad
+        if not isinstance(shape, Shape):
+            return []
+        if squad is not None:
+            found = _place_squad(squad, shape, self._index, self._crowded, self._now)
+            if found or squad.placed:
+                return found
+        elif shape not in self._full:
+            slot = self._index.take(shape)
+            if slot is not None:
+                return [_bind(task, slot, self._now)]
+            self._full.add(shape)
+        if self._claims is not None and task.spec.priority > self._lowest:
+            self._claims.promise(shape, task.metadata.name, task.spec.replicas)
+        return []
 
 
 def _bind(task: Task, slot: Slot, now: datetime) -> BindTask:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from iris_operator.api.quantity import Amounts, minus
 from iris_operator.plan.ledger import Entry, Ledger, Scope, Slot
+from iris_operator.plan.occupants import Port
 from iris_operator.plan.shapes import Shape
 
 
@@ -50,6 +51,8 @@ class SlotIndex:
         for scope, row in self._rows.items():
             row.entries = [entry for entry in ledger.entries(scope) if row.wants(entry)]
         self._slots = ledger.slots
+        self._occupants = ledger.occupants
+        self._ports: set[tuple[str, Port]] = set()  # worker UID and port: taken in this pass
         self._free: dict[str, Amounts] = {}  # of those of which room was taken
         self._room: dict[str, int] = {}  # of the same: how many Tasks more
 
@@ -62,13 +65,38 @@ class SlotIndex:
 
     def take_from(self, slot: Slot, shape: Shape) -> None:
         """Take the room of one of the shape on this very slot, which must have it."""
-        before = self._free.get(slot.worker_uid, slot.free)
-        after = self._free[slot.worker_uid] = minus(before, shape.wanted)
-        room = self._room[slot.worker_uid] = self.room(slot) - 1
-        was, is_ = slot.place(before), slot.place(after) if room else None
+        self.withhold(slot, shape.wanted, 1, shape.ports)
+
+    def withhold(self, slot: Slot, wanted: Amounts, tasks: int, ports: Iterable[Port] = ()) -> None:
+        """Take so much of the slot's room, and so many Tasks of its number, for whatever needs them."""
+        worker, room = slot.worker_uid, self.room(slot)
+        before = self._free.get(worker, slot.free)
+        after = self._free[worker] = minus(before, wanted)
+        left = self._room[worker] = max(0, room - tasks)
+        for port in ports:
+            self._ports.add((worker, port))
+        if not room:
+            return  # it stands in no row any more
+        was, is_ = slot.place(before), slot.place(after) if left else None
         for scope in slot.scopes:
             if scope in self._rows:
                 self._rows[scope].move(was, is_)
+
+    def left(self, slot: Slot) -> Amounts:
+        """What is free on the slot after all that was taken."""
+        return self._free.get(slot.worker_uid, slot.free)
+
+    def taken(self, slot: Slot, port: Port) -> bool:
+        """Whether a port was taken in this pass."""
+        return (slot.worker_uid, port) in self._ports
+
+    def ports_free(self, slot: Slot, ports: Iterable[Port]) -> bool:
+        """Whether nobody has any of these ports of its node."""
+        return not any(self.taken(slot, port) or self._occupants.holders(slot.worker_uid, port) for port in ports)
+
+    def port_holders(self, slot: Slot, port: Port) -> list[str]:
+        """Names of the bound Tasks that have a port of its node."""
+        return sorted(one.task.metadata.name for one in self._occupants.holders(slot.worker_uid, port))
 
     def room(self, slot: Slot) -> int:
         """Tasks that the slot may still take, by their number."""
@@ -85,14 +113,18 @@ class SlotIndex:
 
     def _find(self, entries: list[Entry], shape: Shape) -> Slot | None:
         cpu, memory, others = shape.cpu, shape.memory, shape.others
-        devices = shape.devices
+        devices, ports = shape.devices, shape.ports
         at = bisect_left(entries, (devices, cpu))
         while at < len(entries):
             entry = entries[at]
             if entry[0] != devices:  # the next run of as many devices: skip those of too little cpu
                 devices = entry[0]
                 at = bisect_left(entries, (devices, cpu), at)
-            elif entry[2] < memory or (others and not self._has(self._slots[entry[5]], others)):
+            elif (
+                entry[2] < memory
+                or (others and not self._has(self._slots[entry[5]], others))
+                or (ports and not self.ports_free(self._slots[entry[5]], ports))
+            ):
                 at += 1
             else:
                 return self._slots[entry[5]]

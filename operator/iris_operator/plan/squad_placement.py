@@ -35,7 +35,7 @@ def rooms(index: SlotIndex, shape: Shape, *, alone: bool) -> dict[str, list[Node
     found: dict[str, list[NodeRoom]] = {}
     for slot, free in index.free(scope_of(shape)):
         members = min(index.room(slot), fits(free, shape), 1 if alone else _PLENTY)
-        if members > 0:
+        if members > 0 and index.ports_free(slot, shape.ports):
             found.setdefault(slot.slice_name, []).append(NodeRoom(slot, members))
     return {name: sorted(nodes, key=lambda one: one.slot.rank) for name, nodes in found.items()}
 

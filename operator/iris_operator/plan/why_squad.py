@@ -16,7 +16,7 @@ def why_squad(explainer: Explainer, index: SlotIndex, shape: Shape, members: int
     reason, facts, advice = explainer.why(shape)
     needs, _, rest = facts.partition("; ")
     needs = f"needs {count(members, 'member')} on one slice, each of which {needs}"
-    if reason != "InsufficientResources":
+    if reason not in ("InsufficientResources", "PortTaken"):
         return reason, f"{needs}; {rest}", advice
     most = _largest(index, shape, alone=alone)
     name = max(most, key=lambda name: (most[name], name))
@@ -27,7 +27,8 @@ def why_squad(explainer: Explainer, index: SlotIndex, shape: Shape, members: int
     best = sorted(most, key=lambda name: (-free.get(name, 0), name))
     said = ", ".join(f"{name} for {free.get(name, 0)}" for name in best[:_SHOWN])
     more = f" and {count(len(best) - _SHOWN, 'more slice')} for no more" if len(best) > _SHOWN else ""
-    return "InsufficientResources", f"{needs}; of {members} there is room on slice {said}{more}", ""
+    facts = f"{needs}; of {members} there is room on slice {said}{more}"
+    return (reason, f"{facts}; {rest}", advice) if reason == "PortTaken" else (reason, facts, "")
 
 
 def _largest(index: SlotIndex, shape: Shape, *, alone: bool) -> dict[str, int]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from iris_operator.api.quantity import Amounts, shortage, to_quantity
 from iris_operator.api.slice import Availability, Slice, SlicePhase
 from iris_operator.plan.ledger import Scope, Slot
+from iris_operator.plan.occupants import port_text
 from iris_operator.plan.shapes import Shape
 from iris_operator.plan.slot_index import SlotIndex, scope_of
 from iris_operator.plan.text import amounts_text, count, names_text
@@ -16,6 +17,7 @@ _SHOWN = 8
 _CLOSED_SHOWN = 3
 _LARGER = ": ask for less, or add a larger slice"
 _NONE = ": apply a Slice or a ScaleGroup"
+_ANY_PORT = ": leave out containerPort for a free one, or end who has it"
 
 Why = tuple[str, str, str]
 """Reason, facts, advice (may be empty)."""
@@ -28,7 +30,7 @@ class _Room:
     `kinds`: the different capacities among all of them.
     """
 
-    nodes: list[Amounts]
+    open: list[tuple[Slot, Amounts]]
     closed: list[Slot]
     kinds: list[Amounts]
     frees: dict[str, list[int]] = field(default_factory=dict)
@@ -36,7 +38,7 @@ class _Room:
     def free(self, name: str) -> list[int]:
         """What is free of a resource, most first."""
         if name not in self.frees:
-            self.frees[name] = sorted((free.get(name, 0) for free in self.nodes), reverse=True)
+            self.frees[name] = sorted((free.get(name, 0) for _, free in self.open), reverse=True)
         return self.frees[name]
 
 
@@ -57,7 +59,7 @@ class Explainer:
 
     def _why(self, shape: Shape) -> Why:
         wanted = shape.wanted
-        needs = f"needs {amounts_text(wanted)}"
+        needs = f"needs {amounts_text(wanted)}" + "".join(f", port {port_text(one)}" for one in shape.ports)
         within = f" in slice {shape.slice_name}" if shape.slice_name else ""
         within += f" in group {shape.scale_group_name}" if shape.scale_group_name else ""
         room = self._room(scope_of(shape))
@@ -72,14 +74,32 @@ class Explainer:
             return "TooLarge", f"{needs}; the largest node{within} offers {has} {name}", _LARGER
         if all(shortage(wanted, kind) for kind in room.kinds):
             return "TooLarge", f"{needs}; no single node{within} offers all of that", _LARGER
+        full = [slot for slot, free in room.open if not shortage(wanted, free)] if shape.ports else []
+        if full:
+            return "PortTaken", f"{needs}; {self._ports_text(shape, full)}", _ANY_PORT
         return "InsufficientResources", f"{needs}; {_free_text(wanted, room)}", ""
+
+    def _ports_text(self, shape: Shape, slots: list[Slot]) -> str:
+        """`port 80 is taken on all 3 nodes that have room: by a on n0, by b on n1`, for the first few."""
+        held: dict[str, list[str]] = {}
+        for slot in sorted(slots, key=lambda slot: (slot.slice_name, slot.rank)):
+            for port in shape.ports:
+                if not self._index.ports_free(slot, (port,)):
+                    by = names_text(self._index.port_holders(slot, port)) or "a Task just placed"
+                    held.setdefault(port_text(port), []).append(f"by {by} on {slot.node_name}")
+        all_ = f"all {len(slots)} nodes that have room" if len(slots) > 1 else "the only node that has room"
+        return "; ".join(
+            f"port {port} is taken on {all_ if len(words) == len(slots) else count(len(words), 'node')}: "
+            f"{names_text(words, _CLOSED_SHOWN)}"
+            for port, words in held.items()
+        )
 
     def _room(self, scope: Scope) -> _Room:
         if scope not in self._rooms:
             found = self._index.free(scope)
             kinds = {tuple(slot.capacity.items()): slot.capacity for slot, _ in found}
             self._rooms[scope] = _Room(
-                [free for slot, free in found if self._index.room(slot)],
+                [(slot, free) for slot, free in found if self._index.room(slot)],
                 [slot for slot, _ in found if not self._index.room(slot)],
                 list(kinds.values()),
             )
@@ -94,7 +114,7 @@ class Explainer:
 def _free_text(wanted: Amounts, room: _Room) -> str:
     """`3 nodes have 4, 2, 0 nvidia.com/gpu free`, for each resource that is short somewhere."""
     parts = []
-    for name in sorted(wanted) if room.nodes else ():
+    for name in sorted(wanted) if room.open else ():
         frees = room.free(name)
         if frees[-1] >= wanted[name]:
             continue

@@ -99,7 +99,7 @@ class Words:
             return None
         names = names_text(sorted(crew.name for crew in groups), 3)
         short = _short(one.shape, groups)
-        if one.reason == "InsufficientResources":
+        if one.reason in ("InsufficientResources", "PortTaken"):
             return one.reason, f"{one.facts}; fits a new slice of no group ({names}: {short})"
         return "TooLarge", f"{one.facts}; fits no group ({names}: {short}): ask for less, or add a larger group"
 

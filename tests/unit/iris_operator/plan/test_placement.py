@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from iris_operator.plan.placement import PlacementPlan, PlacementView, free_by_slot, plan_placement
-from tests.builders import NAMESPACE, NOW, Builder, SliceBuilder, TaskBuilder, at, cluster, group, slice_, task
+from tests.builders import NAMESPACE, NOW, Builder, SliceBuilder, TaskBuilder, at, cluster, group, member, slice_, task
 from tests.unit.iris_operator.plan.fleets import created, fleet, only
 
 
@@ -45,6 +45,24 @@ def _refusing(owner: SliceBuilder, rank: int, why: str = "its disk is full") -> 
     return owner.status(nodes=nodes)
 
 
+def _leaving(name: str, slice_name: str = "s", whom: str = "") -> TaskBuilder:
+    return task(name).bound(slice_name, stopReason="Preempted", stopFor=whom)
+
+
+_HIGH = task("high", priority=1)
+_LOW = task("low").requests(cpu="1").made(9)
+
+
+def _squad(name: str, cpu: str, **spec: Any) -> list[TaskBuilder]:
+    """A Task of two replicas, and its members."""
+    wants = {"resources": {"limits": {"cpu": cpu, "memory": "1Gi"}}, **spec}
+    return [task(name, replicas=2, **wants), *(member(name, rank, **wants) for rank in range(2))]
+
+
+def _on_port(name: str, protocol: str = "TCP") -> TaskBuilder:
+    return task(name, ports=[{"name": "web", "containerPort": 8080, "protocol": protocol}])
+
+
 @dataclass(frozen=True)
 class Placed:
     slices: list[SliceBuilder]
@@ -75,6 +93,66 @@ PLACED = {
         [slice_().ready({"cpu": "1", "memory": "1Gi"})],
         [task("new").requests(cpu="1").made(1), task("old").requests(cpu="1").made(9)],
         {"old": "s-n0"},
+    ),
+    "the highest priority first": Placed(
+        [slice_().ready({"cpu": "1", "memory": "1Gi"})],
+        [task("old").requests(cpu="1").made(9), _HIGH.requests(cpu="1").made(1)], {"high": "s-n0"},
+    ),
+    "negative priorities last": Placed(
+        [slice_().ready({"cpu": "1", "memory": "1Gi"})],
+        [task("low", priority=-1).requests(cpu="1").made(9), task("new").requests(cpu="1").made(1)], {"new": "s-n0"},
+    ),
+    "the oldest first among equal priorities": Placed(
+        [slice_().ready({"cpu": "1", "memory": "1Gi"})],
+        [task(name, priority=7).requests(cpu="1").made(ago) for name, ago in (("new", 1), ("old", 9))], {"old": "s-n0"},
+    ),
+    "room about to be left is kept for the higher": Placed(
+        [slice_().ready(_SMALL)],
+        [_leaving("v").requests(cpu="1"), _HIGH.requests(cpu="2"), _LOW], {},
+    ),
+    "what the higher does not need is free for all": Placed(
+        [slice_().ready({**_SMALL, "cpu": "3"})],
+        [_leaving("v").requests(cpu="1"), _HIGH.requests(cpu="2500m"),
+         _LOW, task("tiny").requests(cpu="500m")], {"tiny": "s-n0"},
+    ),
+    "what leaves for nobody is waited for too": Placed(
+        [slice_().ready(_SMALL)],
+        [task("v").requests(cpu="1").bound().deleting(), _HIGH.requests(cpu="2"), _LOW], {},
+    ),
+    "nobody keeps room from its equals": Placed(
+        [slice_().ready(_SMALL)],
+        [task("v").requests(cpu="1").bound().deleting(), task("a").requests(cpu="2").made(9), task("small").requests(cpu="1")],
+        {"small": "s-n0"},
+    ),
+    "what can't be enough is not waited for": Placed(
+        [slice_().ready(_SMALL)],
+        [_leaving("v").requests(cpu="500m"), _HIGH.requests(cpu="3"), _LOW], {"low": "s-n0"},
+    ),
+    "where its own victims are": Placed(
+        [slice_("x").ready(_SMALL), slice_("y").ready(_SMALL)],
+        [_leaving("v", "x").requests(cpu="1"), _leaving("w", "y", "high").requests(cpu="1"), _HIGH.requests(cpu="2"), _LOW], {"low": "x-n0"},
+    ),
+    "by the number of Tasks too": Placed(
+        [slice_().ready(_BIG)],
+        [_leaving("v"), task("b").bound(), _HIGH, task("low").made(9)], {}, [_TWO_TASKS],
+    ),
+    "members get room kept on one slice": Placed(
+        [slice_().ready(_SMALL, _SMALL)],
+        [_leaving("v").requests(cpu="1"), *_squad("high", "2", priority=1), task("low").requests(cpu="2").made(9)], {},
+    ),
+    "a port that another has": Placed(
+        [slice_().ready(_BIG, _BIG)], [_on_port("a").bound(), _on_port("b"), _on_port("c")], {"b": "s-n1"}
+    ),
+    "a port that another was given": Placed(
+        [slice_().ready(_BIG)],
+        [task("a", ports=[{"name": "web"}]).bound().status(ports=[{"name": "web", "port": 8080}]), _on_port("b")], {},
+    ),
+    "a port of another protocol": Placed([slice_().ready(_BIG)], [_on_port("a", "UDP").bound(), _on_port("b")], {"b": "s-n0"}),
+    "a port of a Task that has ended": Placed(
+        [slice_().ready(_BIG)], [_on_port("a").bound().phase("Failed"), _on_port("b")], {"b": "s-n0"}
+    ),
+    "any port will do": Placed(
+        [slice_().ready(_BIG)], [_on_port("a").bound(), task("b", ports=[{"name": "web"}])], {"b": "s-n0"}
     ),
     "a small one goes past a large one that waits": Placed(
         [slice_().ready(_SMALL)], [task("large").requests(cpu="9").made(9), task("small").requests(cpu="1").made(1)],
@@ -188,6 +266,15 @@ WHY_NOT: dict[str, tuple[list[SliceBuilder], list[TaskBuilder], str, str]] = {
     "two resources short": (
         [slice_().ready(_SMALL)], [task("b").requests(cpu="1500m", memory="3.5Gi").bound(), _ONE], "InsufficientResources",
         "needs cpu 1, memory 1Gi; 1 node has 500m cpu free; 1 node has 512Mi memory free"),
+    "the port is taken": (
+        [slice_().ready(_SMALL)], [_on_port("b").bound(), _on_port("a")], "PortTaken",
+        "needs cpu 100m, memory 64Mi, port 8080; port 8080 is taken on the only node that has room: by b on s-n0: "
+        "leave out containerPort for a free one, or end who has it"),
+    "the port is taken where there is room": (
+        [slice_().ready(_SMALL, _SMALL, {**_SMALL, "memory": "1Mi"})],
+        [_on_port("b", "UDP").bound(), _on_port("d", "UDP").bound(rank=1), _on_port("a", "UDP")], "PortTaken",
+        "needs cpu 100m, memory 64Mi, port 8080/UDP; port 8080/UDP is taken on all 2 nodes that have room: "
+        "by b on s-n0, by d on s-n1: leave out containerPort for a free one, or end who has it"),
     "no more by number": (
         [slice_().ready(_BIG)], [task("b").bound(), task("c").bound(), _ONE], "InsufficientResources",
         "needs cpu 1, memory 1Gi; node s-n0 has 2 of 2 Tasks (worker.maxTasks)"),

@@ -1,0 +1,148 @@
+"""Room that Tasks on their way out will leave, and for whom it is kept.
+
+A Task that waits may be promised room that is still to be left, so that nothing of lower rank takes what is free of it
+meanwhile. Nobody writes a promise down: each pass makes them anew, in order of rank, from what is being stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from iris_operator.api.quantity import minus, plus
+from iris_operator.plan.ledger import Ledger, Slot
+from iris_operator.plan.occupants import Bound, port_text
+from iris_operator.plan.shapes import Shape
+from iris_operator.plan.slot_index import SlotIndex
+
+TASKS = "Tasks"
+"""Stands for the number of Tasks among amounts by resource; no resource is named so."""
+
+
+@dataclass(eq=False, slots=True)
+class Coming:
+    """What Tasks on their way out will leave on one node. `amounts`, `tasks` (their number): as far as nobody was promised
+    it. `who`: those Tasks, each with the name of the Task that it makes room for, empty for nobody."""
+
+    slot: Slot
+    who: dict[int, tuple[Bound, str]] = field(default_factory=dict)
+    amounts: dict[str, int] = field(default_factory=dict)
+    tasks: int = 0
+
+    def is_for(self, name: str) -> bool:
+        """Whether one of them was stopped for the Task of that name."""
+        return any(name == whom for _, whom in self.who.values())
+
+
+class Claims:
+    """The promises of one pass. Each takes room of the index, and of what is still to come."""
+
+    def __init__(self, ledger: Ledger, index: SlotIndex) -> None:
+        self._slots, self._occupants, self._index = ledger.slots, ledger.occupants, index
+        self._coming: dict[str, Coming] = {}
+        self._never: set[tuple[Shape, int]] = set()  # what finds nothing finds nothing later: promises only take
+        for worker, leaving in ledger.occupants.leaving.items():
+            slot = ledger.slots.get(worker)
+            if slot is not None:
+                for one in leaving.values():
+                    binding = one.task.spec.binding
+                    self.expect(slot, one, binding.stop_for if binding is not None else "")
+
+    def expect(self, slot: Slot, leaving: Bound, name: str) -> None:
+        """It leaves that slot, for the Task of that name; empty: for nobody."""
+        coming = self._coming.setdefault(slot.worker_uid, Coming(slot))
+        coming.who[id(leaving)] = (leaving, name)
+        coming.amounts = plus(coming.amounts, leaving.wanted)
+        coming.tasks += 1
+        self._never.clear()
+
+    def leaves(self, one: Bound) -> bool:
+        """Whether it is on its way out, or is to be by this pass."""
+        coming = self._coming.get(one.worker_uid)
+        return coming is not None and id(one) in coming.who
+
+    def promise(self, shape: Shape, name: str, members: int = 1) -> tuple[Coming, ...]:
+        """Keep room for the Task of that name: where others were stopped for it, else where the least is left over.
+
+        With `members`: for so many of the shape, on one slice. Empty: there won't be enough where somebody leaves.
+        """
+        if (shape, members) in self._never:
+            return ()
+        found = self._for_one(shape, name) if members == 1 else self._for_all(shape, name, members)
+        if not found:
+            self._never.add((shape, members))
+        return found
+
+    def may(self, slot: Slot, shape: Shape) -> bool:
+        """Whether one more of the shape may run on the slot, were there room. No: also when a port of it was given away."""
+        return (
+            not slot.refuses
+            and slot.cluster == shape.cluster
+            and shape.slice_name in ("", slot.slice_name)
+            and shape.scale_group_name in ("", slot.scale_group_name)
+            and not any(self._index.taken(slot, port) for port in shape.ports)
+        )
+
+    def lacks(self, slot: Slot, shape: Shape, members: int = 1) -> dict[str, int]:
+        """What the slot won't have for so many of the shape when all that leave it have left: amounts by resource, TASKS for
+        their number, `port 80` for its holders. Empty: it will do."""
+        coming, left = self._coming.get(slot.worker_uid), self._index.left(slot)
+        amounts = coming.amounts if coming is not None else {}
+        found = {
+            name: members * value - left.get(name, 0) - amounts.get(name, 0) for name, value in shape.wanted.items()
+        }
+        found[TASKS] = members - self._index.room(slot) - (coming.tasks if coming is not None else 0)
+        for port in shape.ports:
+            holders = self._occupants.holders(slot.worker_uid, port)
+            found[f"port {port_text(port)}"] = sum(not self.leaves(one) for one in holders)
+        return {name: value for name, value in found.items() if value > 0}
+
+    def keep(self, slot: Slot, shape: Shape) -> None:
+        """Promise room on that slot: first what is to come, so that others may use what is free and not needed for this."""
+        coming = self._coming.get(slot.worker_uid)
+        if coming is None:
+            self._index.withhold(slot, shape.wanted, 1, shape.ports)
+            return
+        rest = minus(shape.wanted, coming.amounts)
+        coming.amounts = minus(coming.amounts, shape.wanted)
+        number = 0 if coming.tasks else 1
+        coming.tasks -= 1 - number
+        self._index.withhold(slot, rest, number, shape.ports)
+
+    def _for_one(self, shape: Shape, name: str) -> tuple[Coming, ...]:
+        able = [one for one in self._coming.values() if self.may(one.slot, shape) and not self.lacks(one.slot, shape)]
+        if not able:
+            return ()
+        found = min(able, key=lambda one: (not one.is_for(name), self._future(one)))
+        self.keep(found.slot, shape)
+        return (found,)
+
+    def _for_all(self, shape: Shape, name: str, members: int) -> tuple[Coming, ...]:
+        """Somewhere on one slice: placing them says on which of its nodes."""
+        by_slice: dict[str, list[Coming]] = {}
+        for one in self._coming.values():
+            by_slice.setdefault(one.slot.slice_name, []).append(one)
+        for slice_name in sorted(by_slice, key=lambda at: (not any(one.is_for(name) for one in by_slice[at]), at)):
+            nodes = [slot for slot in self._slots.values() if slot.slice_name == slice_name]
+            hosts = self._hosts(sorted(nodes, key=lambda slot: slot.rank), shape, members)
+            if len(hosts) == members:
+                for slot in hosts:
+                    self.keep(slot, shape)
+                return tuple(by_slice[slice_name])
+        return ()
+
+    def _hosts(self, nodes: Iterable[Slot], shape: Shape, members: int) -> list[Slot]:
+        """A node for each, as many as there are for; first one to each node."""
+        able = [slot for slot in nodes if self.may(slot, shape)]
+        found: list[Slot] = []
+        each = 1
+        while able and len(found) < members:
+            able = [slot for slot in able if not self.lacks(slot, shape, each)]
+            found += able[: members - len(found)]
+            each += 1
+            if shape.ports:
+                break
+        return found
+
+    def _future(self, one: Coming) -> tuple[object, ...]:
+        return one.slot.place(plus(self._index.left(one.slot), one.amounts))
