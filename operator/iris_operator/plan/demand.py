@@ -30,6 +30,7 @@ class Demand:
     """`count` Tasks of a shape; with `members` > 1 as many gangs of so many Tasks, each of which runs whole or not at all.
 
     `since`: when the oldest came (seconds since 1970). `mature`: has waited long enough for slices to be made for it.
+    `priority`: the Tasks'.
     """
 
     shape: Shape
@@ -37,6 +38,7 @@ class Demand:
     members: int = 1
     since: float = 0
     mature: bool = True
+    priority: int = 0
 
 
 @dataclass(eq=False, slots=True)
@@ -99,12 +101,14 @@ class DemandPlan:
 
 def fit(capacity: NodeCapacity, shape: Shape) -> int:
     """Tasks of the shape on one node."""
+    if shape.ports and not capacity.ports.isdisjoint(shape.ports):
+        return 0
     most = min((capacity.of(name) // value for name, value in shape.wanted.items()), default=PLENTY)
-    return min(most, capacity.tasks)
+    return min(most, capacity.tasks, 1 if shape.ports else PLENTY)
 
 
 def plan_demand(demands: Sequence[Demand], lots: Iterable[Lot], growers: Iterable[Grower]) -> DemandPlan:
-    """First fit, decreasing: the largest first; those that may make slices before those that may not yet."""
+    """First fit, decreasing, by priority: the largest first; those that may make slices before those that may not yet."""
     run = _Run(list(lots), {one.name: one for one in growers})
     shares: dict[int, list[Share]] = {}
     for number in sorted(range(len(demands)), key=lambda number: _rank(demands[number], number)):
@@ -117,7 +121,16 @@ def plan_demand(demands: Sequence[Demand], lots: Iterable[Lot], growers: Iterabl
 
 def _rank(demand: Demand, number: int) -> tuple[object, ...]:
     size = demand.shape
-    return (not demand.mature, -size.devices, -size.cpu, -size.memory, demand.since, size.sort_key, number)
+    return (
+        -demand.priority,
+        not demand.mature,
+        -size.devices,
+        -size.cpu,
+        -size.memory,
+        demand.since,
+        size.sort_key,
+        number,
+    )
 
 
 class _Run:
@@ -259,7 +272,8 @@ def _split(lot: Lot, shape: Shape, tasks: int, each: int) -> tuple[list[Lot], tu
 
 def _less(capacity: NodeCapacity, shape: Shape, tasks: int) -> NodeCapacity:
     known = {name: value - shape.wanted.get(name, 0) * tasks for name, value in capacity.known.items()}
-    return NodeCapacity(known, capacity.complete, capacity.tasks - tasks)
+    ports = capacity.ports.union(shape.ports) if tasks and shape.ports else capacity.ports
+    return NodeCapacity(known, capacity.complete, capacity.tasks - tasks, ports)
 
 
 def _per_slice(grower: Grower, shape: Shape) -> int:

@@ -30,9 +30,9 @@ class Queue:
 def queue_demand(
     unplaced: tuple[Unplaced, ...], gangs: Mapping[str, str], crews: Mapping[str, Crew], now: datetime
 ) -> Queue:
-    """`unplaced`: oldest first. `crews`: by group name."""
+    """`unplaced`: of each priority, oldest first. `crews`: by group name."""
     queue = Queue()
-    by_shape: dict[tuple[Shape, str], list[Unplaced]] = {}
+    by_shape: dict[tuple[Shape, str, int], list[Unplaced]] = {}
     for one in unplaced:
         shape = one.shape
         if shape is None:
@@ -43,29 +43,31 @@ def queue_demand(
             queue.no_group.append((one, shape))
         else:
             gang = gangs.get(one.task.metadata.uid, "") if gangs else ""
-            found = by_shape.get((shape, gang))
+            kind = (shape, gang, one.task.spec.priority)
+            found = by_shape.get(kind)
             if found is None:
-                by_shape[shape, gang] = [one]
+                by_shape[kind] = [one]
             else:
                 found.append(one)
     delays = {crew.cluster: crew.autoscaler.scale_up_delay_seconds for crew in crews.values()}
-    for (shape, gang), found in by_shape.items():
+    for (shape, gang, _), found in by_shape.items():
         _add(queue, shape, gang, found, delays.get(shape.cluster, 0), now.timestamp())
     return queue
 
 
 def _add(queue: Queue, shape: Shape, gang: str, found: list[Unplaced], delay: float, now: float) -> None:
-    since = _since(found[0], now)
+    since, priority = _since(found[0], now), found[0].task.spec.priority
     if gang:  # waits as long as its youngest member
         ripe = _since(found[-1], now) + delay
-        _put(queue, Demand(shape, 1, len(found), since, ripe <= now), found)
+        _put(queue, Demand(shape, 1, len(found), since, ripe <= now, priority), found)
         queue.wake += [ripe] if ripe > now else []
         return
     old = _first_young(found, now - delay, now)
     if old:
-        _put(queue, Demand(shape, old, 1, since, True), found[:old])
+        _put(queue, Demand(shape, old, 1, since, True, priority), found[:old])
     if old < len(found):
-        _put(queue, Demand(shape, len(found) - old, 1, _since(found[old], now), False), found[old:])
+        young = Demand(shape, len(found) - old, 1, _since(found[old], now), False, priority)
+        _put(queue, young, found[old:])
         queue.wake.append(_since(found[old], now) + delay)
 
 

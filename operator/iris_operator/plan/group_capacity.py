@@ -9,6 +9,7 @@ from iris_operator.api.names import GPU_RESOURCE, RDMA_RESOURCE
 from iris_operator.api.quantity import Amounts, amounts
 from iris_operator.api.scalegroup import ScaleGroup
 from iris_operator.api.slice import SliceTemplateSpec
+from iris_operator.plan.occupants import Port
 
 PLENTY = 2**62
 """Of a resource that nobody knows about yet: whatever is asked for is taken to fit."""
@@ -18,12 +19,13 @@ PLENTY = 2**62
 class NodeCapacity:
     """`known`: amounts in own units. `complete`: what isn't among them isn't there, rather than unknown.
 
-    `tasks`: how many it takes at most, whatever their size.
+    `tasks`: how many it takes at most, whatever their size. `ports`: those that are taken.
     """
 
     known: Amounts
     complete: bool
     tasks: int = PLENTY
+    ports: frozenset[Port] = frozenset()
 
     def of(self, name: str) -> int:
         """How much there is of a resource; PLENTY when unknown."""

@@ -51,6 +51,7 @@ class Case:
 
 
 BOOT = {"WaitingForBoot"}
+_PORT = [{"name": "web", "containerPort": 8080}]
 CASES = {
     "from zero": Case([_h100()], _many(1, gpu=8), {"h100": 1}, BOOT, demand={"h100": 1}),
     "as many as share a node make one": Case([_h100()], _many(8, gpu=1), {"h100": 1}, BOOT),
@@ -73,6 +74,21 @@ CASES = {
     "what is full counts for nothing": Case(
         [_h100()], [*_many(1, gpu=8), task("x").limits(gpu=8).bound("r")], {"h100": 1}, BOOT,
         [idle("r", of="h100", node={"cpu": "64", "memory": "512Gi", "gpu": 8})],
+    ),
+    "a port of a fixed number is there once on a node": Case(
+        [_cpu()], [task(name, ports=_PORT).limits(cpu="1").made(300) for name in "abc"], {"cpu": 3}, BOOT
+    ),
+    "ports that differ share a node": Case(
+        [_cpu()],
+        [task(name, ports=[{"name": "p", "containerPort": at}]).limits(cpu="1").made(300) for at, name in enumerate("abc", 80)],
+        {"cpu": 1}, BOOT,
+    ),
+    "other shapes share the node of a port": Case(
+        [_cpu()], [task("a", ports=_PORT).limits(cpu="1").made(300), *_many(2)], {"cpu": 1}, BOOT
+    ),
+    "the same port of another shape does not": Case(
+        [_cpu()], [task(name, ports=_PORT).limits(cpu=cpu).made(300) for name, cpu in (("a", "1"), ("b", "2"))],
+        {"cpu": 2}, BOOT,
     ),
     "the minimum that is made anyway is used": Case([_h100(minSlices=1)], _many(1, gpu=8), {"h100": 1}, BOOT),
     "by priority": Case([_h100("a"), _h100("b", priority=5)], _many(1, gpu=8), {"b": 1}, BOOT),
@@ -230,3 +246,22 @@ def test_boots_are_remembered_newest_first_and_once() -> None:
     third = only(fleet([built.status(**first.wire())], more)).status
     assert [one.slice_name for one in third.recent_boots][:2] == ["new", "s13"]
     assert only(fleet([built.status(**third.wire())], [])).status.recent_boots == third.recent_boots
+
+
+def test_the_highest_priority_is_promised_what_boots() -> None:
+    low, high = task("low").limits(gpu=8).made(900), task("high", priority=1).limits(gpu=4, cpu="1").made(300)
+    plan = fleet([_h100(maxSlices=1)], [booting("b", of="h100")], [low, high])
+    assert {one.task.metadata.name: one.reason for one in plan.waiting} == {
+        "low": "AtMaxSlices",
+        "high": "WaitingForBoot",
+    }
+
+
+def test_young_ones_of_high_priority_come_before_old_ones_of_low() -> None:
+    low, high = task("low").limits(gpu=8).made(900), task("high", priority=1).limits(gpu=8).made(1)
+    plan = fleet([_h100(maxSlices=2)], [booting("b", of="h100")], [low, high])
+    assert {one.task.metadata.name: one.reason for one in plan.waiting} == {
+        "low": "WaitingForBoot",
+        "high": "WaitingForBoot",
+    }
+    assert _makes(plan) == {"h100": 1}

@@ -130,7 +130,8 @@ PLACED = {
     ),
     "where its own victims are": Placed(
         [slice_("x").ready(_SMALL), slice_("y").ready(_SMALL)],
-        [_leaving("v", "x").requests(cpu="1"), _leaving("w", "y", "high").requests(cpu="1"), _HIGH.requests(cpu="2"), _LOW], {"low": "x-n0"},
+        [_leaving("v", "x").requests(cpu="1"), _leaving("w", "y", "high").requests(cpu="1"), _HIGH.requests(cpu="2"), _LOW],
+        {"low": "x-n0"},
     ),
     "by the number of Tasks too": Placed(
         [slice_().ready(_BIG)],
