@@ -42,6 +42,8 @@ _WORDS = {
     "SliceDeleted": "its slice is deleted",
     "SliceFailed": "its slice failed",
     "Preempted": "its place was taken for another",
+    "MembersRestart": "another member's attempt is repeated, and all of them begin anew",
+    "MemberFailed": "another member has failed",
 }
 
 

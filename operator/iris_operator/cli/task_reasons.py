@@ -32,6 +32,7 @@ WAITING = {
     "ClusterNotFound": Reason(_ADMIN, "Make the IrisCluster (the chart does), or correct clusterName."),
     "ClusterAmbiguous": Reason(_YOURS, "Name one of the IrisClusters in clusterName."),
     "BackOff": Reason(_YOURS, "It failed and rests before its next attempt: iris logs NAME --previous shows why."),
+    "MemberNameTaken": Reason(_YOURS, "Delete the Task that the message names, or make this one anew under another name."),
     "Assigned": Reason(_PLATFORM, "Wait; if it stays, see its slice (kubectl get slices) and the worker Pod."),
 }  # fmt: skip
 
@@ -102,6 +103,9 @@ ENDED = {
     "SliceDeleted": Reason(_NOBODY, "Placed elsewhere, at no charge."),
     "SliceFailed": Reason(_PLATFORM, "Placed elsewhere, at no charge."),
     "WorkerDeleted": Reason(_NOBODY, "Placed elsewhere, at no charge: its worker Pod was deleted."),
+    "MembersRestart": Reason(_NOBODY, "Placed again with all members, at no charge: one member's attempt is repeated."),
+    "MemberDeleted": Reason(_NOBODY, "All members begin anew, at no charge: somebody deleted one; delete the Task itself to end it."),
+    "MemberFailed": Reason(_NOBODY, "Ended since another member failed: iris why shows the Task that it belongs to."),
     "TaskDeleted": Reason(_NOBODY, "Nothing: somebody deleted it."),
 }  # fmt: skip
 

@@ -14,12 +14,24 @@ from iris_operator.controller.handlers.clusters import ClusterReconciler
 from iris_operator.controller.handlers.endpoints import EndpointReconciler
 from iris_operator.controller.handlers.orphans import OrphanReconciler
 from iris_operator.controller.handlers.placement import PlacementReconciler
+from iris_operator.controller.handlers.replicas import ReplicasReconciler
 from iris_operator.controller.handlers.requests import RequestReconciler
 from iris_operator.controller.handlers.slices import SliceReconciler
 from iris_operator.controller.handlers.tasks import TaskReconciler
 from iris_operator.controller.handlers.workers import WorkerReconciler
 from iris_operator.controller.memo import Controller
-from iris_operator.controller.routing import AUTHORITY, CLUSTER, ENDPOINT, ORPHANS, PLACE, REQUEST, SLICE, TASK, WORKER
+from iris_operator.controller.routing import (
+    AUTHORITY,
+    CLUSTER,
+    ENDPOINT,
+    ORPHANS,
+    PLACE,
+    REPLICAS,
+    REQUEST,
+    SLICE,
+    TASK,
+    WORKER,
+)
 from iris_operator.controller.workqueue import Key
 from iris_operator.ports.errors import ApiError, ConflictError, NotFoundError
 from iris_operator.ports.kube import ENDPOINT_SLICES, LEASES, NODES, PODS, REQUESTS, Kind
@@ -52,6 +64,7 @@ class Engine:
             WORKER: WorkerReconciler(controller).reconcile,
             CLUSTER: ClusterReconciler(controller).reconcile,
             PLACE: PlacementReconciler(controller).reconcile,
+            REPLICAS: ReplicasReconciler(controller).reconcile,
             ORPHANS: OrphanReconciler(controller).reconcile,
             ENDPOINT: EndpointReconciler(controller).reconcile,
             REQUEST: RequestReconciler(controller).reconcile,
@@ -111,6 +124,7 @@ class Engine:
             open_tasks = cache.placement_view(namespace).tasks
             keys += [Key(TASK, task.key) for task in open_tasks if task.spec.binding is not None or task.deleting]
             keys += [Key(ENDPOINT, task.key) for task in open_tasks if task.spec.service_name]
+        keys += [Key(REPLICAS, task.key) for task in cache.tasks.values() if task.spec.replicas > 1]
         keys += [Key(ENDPOINT, owner_task(found)) for found in cache.endpoint_slices.values() if owner_task(found)]
         for key in keys:
             queue.add(key)

@@ -29,12 +29,16 @@ SLICE, TASK, CLUSTER, PLACE = "slice", "task", "cluster", "place"
 WORKER, ORPHANS, ENDPOINT = "worker", "orphans", "endpoint"
 # AUTHORITY is the one pass over the authority, the gateway's certificate and its APIService.
 REQUEST, AUTHORITY = "request", "authority"
+# REPLICAS is a Task of several replicas, with all its members.
+REPLICAS = "replicas"
 
 # Counts on a Slice and an IrisCluster follow many Tasks: one write for all changes of so long.
 _SLICE_COUNTS_SECONDS = 1.0
 _CLUSTER_COUNTS_SECONDS = 3.0
 # A vendor, a kubelet and a scheduler tell of each small step: what is no news for the phase waits for the next that is.
 _SMALL_STEPS_SECONDS = 1.0
+# Members do most things at about the same time: their Task looks once.
+_MEMBERS_SECONDS = 0.1
 
 Routed = tuple[Key, float]
 
@@ -96,6 +100,8 @@ def _route_task(task: Task, before: Resource | None) -> Iterator[Routed]:
     if task.spec.service_name:
         yield Key(ENDPOINT, task.key), 0
     ended = task.ended
+    if task.metadata.owner_references or task.spec.replicas > 1:
+        yield from _route_replicas(task)
     if task.spec.binding is None:
         if isinstance(before, Task) and before.spec.binding is not None:  # it has left that slice
             yield Key(SLICE, f"{namespace}/{before.spec.binding.slice_name}"), 0
@@ -108,6 +114,16 @@ def _route_task(task: Task, before: Resource | None) -> Iterator[Routed]:
     yield Key(SLICE, f"{namespace}/{task.spec.binding.slice_name}"), _SLICE_COUNTS_SECONDS
     if ended or task.deleting:
         yield Key(PLACE, namespace), 0
+
+
+def _route_replicas(task: Task) -> Iterator[Routed]:
+    """The Task of several replicas that it is, or is a member of."""
+    namespace = task.metadata.namespace
+    if task.spec.replicas > 1:
+        yield Key(REPLICAS, task.key), 0
+    for owner in task.metadata.owner_references:
+        if owner.controller and owner.kind == Task.KIND:
+            yield Key(REPLICAS, f"{namespace}/{owner.name}"), 0 if task.deleting else _MEMBERS_SECONDS
 
 
 def _route_node(node: Node, before: Resource | None, cache: Cache) -> Iterator[Routed]:

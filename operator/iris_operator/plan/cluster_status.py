@@ -89,7 +89,7 @@ def _readiness(cluster: IrisCluster, slices: list[Slice], access: NodePoolAccess
 
 
 def _phases(tasks: Iterable[Task]) -> PhaseCounts:
-    counts = Counter(_bucket(task) for task in tasks)
+    counts = Counter(_bucket(task) for task in tasks if task.spec.replicas == 1)  # the others stand for their members
     return PhaseCounts(
         pending=counts["pending"], running=counts["running"], succeeded=counts["succeeded"], failed=counts["failed"]
     )

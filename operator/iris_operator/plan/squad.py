@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from iris_operator.api.life import Cause, Retries
 from iris_operator.api.names import member_name
-from iris_operator.api.task import Task
+from iris_operator.api.task import Binding, Task
 from iris_operator.plan.task_retry import attempt_is_over
 
 
@@ -59,10 +59,18 @@ def most_retries(tasks: Iterable[Task]) -> Retries:
 
 def _may_be_joined(free: Sequence[tuple[int, Task]], placed: Sequence[Task], attempt: int) -> bool:
     """Whether the rest of them can still begin the attempt that these have begun."""
-    bindings = [one.spec.binding for one in placed]
-    same = all(
-        one is not None and one.attempt == attempt and not one.stop_reason and one.member is not None
-        for one in bindings
-    )
-    over = any(attempt_is_over(one) for one in placed) or any(last_attempt_of(one) >= attempt for _, one in free)
-    return same and not over
+    bindings = [one.spec.binding for one in placed if one.spec.binding is not None]
+    going = all(one.attempt == attempt and not one.stop_reason and one.member is not None for one in bindings)
+    if not going or any(attempt_is_over(one) for one in placed):
+        return False
+    return all(may_join(one, bindings, attempt) for _, one in free)
+
+
+def may_join(task: Task, bindings: Sequence[Binding], attempt: int) -> bool:
+    """Whether an unbound member may yet be bound for the attempt that others, with these bindings, are in."""
+    begun = [one.bound_at for one in bindings if one.attempt == attempt]
+    if not begun or last_attempt_of(task) >= attempt:
+        return False
+    created = task.metadata.creation_timestamp
+    # One that was made since is not the one that they began with: that one was deleted in the middle of the attempt.
+    return created is None or created <= min(begun)

@@ -60,6 +60,8 @@ class TaskPlan:
 def plan_task(task: Task, worker_exists: bool, now: datetime, *, spot: bool = False) -> TaskPlan:
     """The plan of one Task. `worker_exists`: the worker Pod with the binding's UID is in the API. `spot`: its slice is one
     whose nodes may be taken back at any time."""
+    if task.spec.replicas > 1:
+        return TaskPlan()  # it stands for its members: see plan/replicas
     held = task.deleting and FINALIZER_TASK in task.metadata.finalizers
     if task.spec.binding is None:
         return TaskPlan(release=held)  # between two attempts nothing runs

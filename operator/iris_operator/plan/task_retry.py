@@ -31,12 +31,18 @@ from iris_operator.api.base import Condition
 from iris_operator.api.life import Cause, Retries, RetryPolicy
 from iris_operator.api.task import Attempt, Task, TaskPhase, TaskStatus
 from iris_operator.plan.conditions import find_condition, set_condition
-from iris_operator.plan.task_verdict import wait_before
+from iris_operator.plan.task_verdict import retries_of, wait_before
 from iris_operator.plan.text import count, duration
 
 # Why Iris itself ends attempts (binding.stopReason), to run the Task elsewhere, and which budget that costs.
 MOVES: Mapping[str, Cause | None] = MappingProxyType(
-    {"SliceDrained": None, "SliceDeleted": None, "SliceFailed": None, "Preempted": Cause.PREEMPTION}
+    {
+        "SliceDrained": None,
+        "SliceDeleted": None,
+        "SliceFailed": None,
+        "MembersRestart": None,
+        "Preempted": Cause.PREEMPTION,
+    }
 )
 WORKER_LOST = "WorkerLost"
 READY = "Ready"
@@ -79,10 +85,11 @@ def attempt_over(task: Task, end: AttemptEnd) -> TaskStatus:
     Only to be written once nothing of the attempt can run any more.
     """
     before, policy = task.status, task.spec.retry_policy
-    if end.cause is not None and before.retries.of(end.cause) >= policy.budget(end.cause):
+    so_far = retries_of(task)
+    if end.cause is not None and so_far.of(end.cause) >= policy.budget(end.cause):
         return _used_up(task, end, end.cause)
     attempt, where = _attempt(task), _place(task)
-    retries = before.retries if end.cause is None else before.retries.one_more(end.cause)
+    retries = so_far if end.cause is None else so_far.one_more(end.cause)
     cost = "costs no retry" if end.cause is None else _cost(retries, policy, end.cause)
     wait = timedelta() if end.cause is None else wait_before(policy, end.cause, retries.of(end.cause))
     when = f" in {duration(wait.total_seconds())}" if wait else ""

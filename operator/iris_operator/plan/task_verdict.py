@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
-from iris_operator.api.life import Cause, RetryPolicy
+from iris_operator.api.life import Cause, Retries, RetryPolicy
 from iris_operator.api.task import Task, TaskPhase
 from iris_operator.plan.text import count
 
@@ -25,6 +25,12 @@ class Verdict:
     def said(self, message: str) -> str:
         """The message, with what decided it."""
         return f"{message} ({self.words})" if self.words else message
+
+
+def retries_of(task: Task) -> Retries:
+    """Retries so far. A member's attempts are those of all members: as many were known when it was placed."""
+    binding = task.spec.binding
+    return task.status.retries if binding is None or binding.member is None else binding.member.retries
 
 
 def after_exit(task: Task, exit_code: int) -> Verdict:
@@ -45,7 +51,7 @@ def after_exit(task: Task, exit_code: int) -> Verdict:
 def after_failure(task: Task) -> Verdict:
     """Of a failure by the user's fault without an exit code of the command's own: set-up, probes, timeouts, inputs."""
     budget = task.spec.retry_policy.user
-    if task.status.retries.user < budget:
+    if retries_of(task).user < budget:
         return Verdict(TaskPhase.PENDING)
     return Verdict(TaskPhase.FAILED, f"retried {count(budget, 'time')} before, and no more" if budget else "")
 

@@ -50,7 +50,7 @@ class TestOperator:
         assert [each["metadata"]["namespace"] for each in roles] == ["ml", "research"]
         for role in roles:
             assert _verbs(role, "/pods") == _READ | {"create", "patch", "delete"}
-            assert _verbs(role, "iris.dev/tasks") == _READ | {"patch"}
+            assert _verbs(role, "iris.dev/tasks") == _READ | {"patch", "create", "delete"}
             assert _verbs(role, "iris.dev/slices") == _READ | {"patch", "create", "delete"}
             assert _verbs(role, "iris.dev/irisclusters") == _READ | {"patch", "create"}
             assert _verbs(role, "coordination.k8s.io/leases") == _READ

@@ -12,6 +12,7 @@ from iris_operator.agent.inputs.model import NO_INPUTS, Inputs
 from iris_operator.agent.node.gpus import Grant
 from iris_operator.agent.node.ports import to_label, variables
 from iris_operator.agent.sandbox import labels
+from iris_operator.agent.sandbox.members import member_variables
 from iris_operator.api.cluster import Defaults
 from iris_operator.api.names import container_id
 from iris_operator.api.quantity import amount, amounts
@@ -136,7 +137,7 @@ def _environment(task: Task, place: Place, grant: Grant, inputs: Inputs) -> list
         ("IRIS_TASK_UID", task.metadata.uid),
         ("IRIS_ATTEMPT", str(binding.attempt)),
         ("IRIS_SLICE", binding.slice_name),
-        ("IRIS_RANK", str(binding.rank)),
+        *member_variables(binding),
         ("IRIS_NODE_NAME", place.node_name),
         ("IRIS_HOST_IP", place.host_ip),
         *variables(grant.ports),
