@@ -121,9 +121,9 @@ class SandboxSpec:
     whatever these name is started, with the command as its arguments.
 
     `gpus`: ids or indices, brought in with their driver's libraries by CDI, else by the NVIDIA runtime; where the node has
-    neither, as bare `gpu_devices`: their own nodes, in the same order, then those that all GPUs share. `cdi_devices`: full names, `vendor.com/class=name`. `hugepage_limits_bytes`: page size in
-    bytes -> bytes. Capabilities are written with or without CAP_, `ALL` is all of them. `network_namespace`: a path such as
-    /proc/PID/ns/net; empty: the node's.
+    neither, as bare `gpu_devices`: their own nodes, in the same order, then those that all GPUs share. `cdi_devices`: full
+    names, `vendor.com/class=name`. `hugepage_limits_bytes`: page size in bytes -> bytes. Capabilities are written with or
+    without CAP_, `ALL` is all of them. `network_namespace`: a path such as /proc/PID/ns/net; empty: the node's.
 
     `inside`: the id of another, running sandbox, in which this one is a process of its own: with its own log, exit and
     signals, in the other's files, limits and devices, and with its environment, directory and user where this spec says

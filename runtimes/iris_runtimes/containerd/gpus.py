@@ -1,4 +1,4 @@
-"""How a sandbox gets its GPUs: by CDI where the node describes them, else by NVIDIA's runtime, else as bare device nodes. Pure."""
+"""How a sandbox gets its GPUs: by CDI where the node has it, else by NVIDIA's runtime, else as device nodes. Pure."""
 
 from __future__ import annotations
 

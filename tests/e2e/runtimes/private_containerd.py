@@ -29,9 +29,10 @@ def wait_for(what: Callable[[], bool], seconds: float = 20) -> None:
 
 
 class PrivateContainerd:
-    """Not started yet. `name` tells its namespace and cgroup from those of other runs."""
+    """Not started yet. `name` tells its namespace and cgroup from those of other runs; `kubelets`: what its settings say for
+    the kubelet, TOML; empty: it serves none."""
 
-    def __init__(self, folder: Path, name: str) -> None:
+    def __init__(self, folder: Path, name: str, kubelets: str = "") -> None:
         self.folder = folder
         self.namespace = f"iris-test-{name}"
         self.cgroup = f"/iris-test-{name}"
@@ -41,8 +42,8 @@ class PrivateContainerd:
         self._config = folder / "config.toml"
         self._config.write_text(
             f'version = 3\nroot = "{folder}/root"\nstate = "{folder}/state"\n'
-            f'disabled_plugins = ["io.containerd.grpc.v1.cri"]\n[grpc]\n  address = "{self.socket}"\n'
-            f'[ttrpc]\n  address = "{self.socket}.ttrpc"\n'
+            f"disabled_plugins = {[] if kubelets else ['io.containerd.grpc.v1.cri']}\n"
+            f'[grpc]\n  address = "{self.socket}"\n[ttrpc]\n  address = "{self.socket}.ttrpc"\n{kubelets}'
         )
 
     def start(self) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,8 +13,6 @@ import pytest
 from iris_runtimes.containerd import ContainerdRuntime
 from iris_runtimes.containerd.oci_security import EVERY_CAPABILITY
 from iris_runtimes.errors import InvalidLimits, InvalidSpec, NodeFault
-from iris_runtimes.execution import ExecRequest
-from iris_runtimes.lifecycle import run_command
 from iris_runtimes.protocol import Device, Mount, SandboxSpec, Tmpfs
 from tests.contracts.runtime import ended
 from tests.e2e.runtimes.conftest import own_capabilities
@@ -230,34 +227,6 @@ async def test_a_network_of_its_own(runtime: ContainerdRuntime, make_spec: SpecM
     assert outside == [str(Path("/proc/self/ns/net").readlink())]
 
 
-def cdi_file(tmp_path: Path, name: str, kind: str, **more: Any) -> None:
-    folder = tmp_path / "cdi"
-    folder.mkdir(exist_ok=True)
-    body = {"cdiVersion": "0.6.0", "kind": kind, **more}
-    (folder / name).write_text(json.dumps(body))
-
-
-async def test_a_gpu_by_cdi(runtime: ContainerdRuntime, make_spec: SpecMaker, tmp_path: Path) -> None:
-    (tmp_path / "libcuda.so").write_text("the driver's library\n")
-    hook = tmp_path / "hook"
-    hook.write_text(f"#!/bin/sh\ncat >/dev/null\necho ran >{tmp_path}/hooked\n")
-    hook.chmod(0o755)
-    devices = [
-        {"name": name, "containerEdits": {"deviceNodes": [{"path": f"/dev/nvidia{name}", "hostPath": "/dev/null"}]}}
-        for name in ("0", "1")
-    ]
-    common = {
-        "env": ["NVIDIA_CTK=1"],
-        "mounts": [{"hostPath": str(tmp_path / "libcuda.so"), "containerPath": "/usr/lib/libcuda.so", "options": ["ro", "bind"]}],
-        "hooks": [{"hookName": "createContainer", "path": str(hook), "args": ["hook", "update-ldcache"]}],
-    }  # fmt: skip
-    cdi_file(tmp_path, "nvidia.json", "nvidia.com/gpu", devices=devices, containerEdits=common)
-    script = "ls /dev | grep nvidia; cat /usr/lib/libcuda.so; echo $NVIDIA_CTK $NVIDIA_VISIBLE_DEVICES"
-    lines = await said(runtime, make_spec, "gpu", script, gpus=["1"])
-    assert lines == ["nvidia1", "the driver's library", "1 void"]
-    assert (tmp_path / "hooked").read_text() == "ran\n"
-
-
 async def test_a_device_that_cdi_does_not_know(
     runtime: ContainerdRuntime, make_spec: SpecMaker, tmp_path: Path
 ) -> None:
@@ -271,26 +240,6 @@ async def test_a_device_that_cdi_does_not_know(
     (tmp_path / "cdi" / "broken.yaml").write_text("kind: [")
     with pytest.raises(NodeFault, match=r"unreadable.*broken\.yaml"):
         await runtime.start(make_spec("none", ["true"], cdi_devices=["vendor.com/nic=0"]))
-
-
-async def test_gpus_by_the_nvidia_runtime(
-    containerd: PrivateContainerd, runtime: ContainerdRuntime, make_spec: SpecMaker, tmp_path: Path
-) -> None:
-    program = tmp_path / "nvidia-container-runtime"  # as NVIDIA's: does something to the spec, then is runc
-    program.write_text(f'#!/bin/sh\necho "$@" >>{tmp_path}/calls\nexec runc "$@"\n')
-    program.chmod(0o755)
-    driver = ContainerdRuntime(
-        str(containerd.socket), containerd.namespace, cdi_folders=[], nvidia_runtime=str(program), exec_folder=tmp_path
-    )
-    spec = make_spec("gpus", ["sh", "-c", "echo $NVIDIA_VISIBLE_DEVICES; sleep 1000"], gpus=["GPU-a", "GPU-b"])
-    try:
-        await driver.start(spec)
-        assert (await run_command(driver, spec.id, ExecRequest(["true"]), 20)).exit_code == 0
-    finally:
-        await driver.remove(spec.id)
-        await driver.close()
-    assert spec.log_path.read_text() == "GPU-a,GPU-b\n"
-    assert " create " in (tmp_path / "calls").read_text()
 
 
 async def test_what_it_uses_grows(runtime: ContainerdRuntime, make_spec: SpecMaker) -> None:

@@ -20,7 +20,8 @@ pytestmark = pytest.mark.cluster  # needs no cluster, but the network: `go mod d
 
 _API = "github.com/containerd/containerd/api"
 _CGROUPS = "github.com/containerd/cgroups/v3"
-_VERSIONS = {_API: "v1.10.0", _CGROUPS: "v3.1.2"}
+_CRI = "k8s.io/cri-api"
+_VERSIONS = {_API: "v1.10.0", _CGROUPS: "v3.1.2", _CRI: "v0.36.3"}
 _FOREIGN_IMPORT = "google/rpc/status.proto"  # of the introspection service, which we don't call
 
 Facts = dict[str, str]
