@@ -50,7 +50,7 @@ class Gang:
     @cached_property
     def attempt(self) -> int:
         """The attempt that the members are in, or were in last; 0: there was none yet."""
-        return max((last_attempt_of(one) for one in self.there), default=0)
+        return max(last_attempt_of(one) for one in (self.parent, *self.there))
 
     @cached_property
     def standings(self) -> tuple[Standing, ...]:

@@ -37,7 +37,7 @@ def squad_of(parent: Task, members: Iterable[Task]) -> Squad | None:
     ranked = [by_name[name] for name in names]
     free = tuple((rank, one) for rank, one in enumerate(ranked) if one.spec.binding is None)
     placed = tuple(one for one in ranked if one.spec.binding is not None)
-    last = max(last_attempt_of(one) for one in ranked)
+    last = max(last_attempt_of(one) for one in (parent, *ranked))
     if not free or (placed and not _may_be_joined(free, placed, last)):
         return None
     rests = [one.status.retry_after for one in ranked if one.status.retry_after is not None]
