@@ -1,6 +1,7 @@
 """containerd's default seccomp profile (v2.2.9, contrib/seccomp), for the capabilities that a sandbox is granted. Pure.
 
 seccomp.json lists the system calls that are allowed without conditions; the conditional ones are here, with their reasons.
+x32 is left out, which containerd allows: kernels have it off, and each architecture costs a start 5 ms of processor time.
 """
 
 from __future__ import annotations
