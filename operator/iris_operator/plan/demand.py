@@ -30,7 +30,7 @@ class Demand:
     """`count` Tasks of a shape; with `members` > 1 as many gangs of so many Tasks, each of which runs whole or not at all.
 
     `since`: when the oldest came (seconds since 1970). `mature`: has waited long enough for slices to be made for it.
-    `priority`: the Tasks'.
+    `priority`: the Tasks'. `together`: a gang goes on one slice, not on several of a group.
     """
 
     shape: Shape
@@ -39,6 +39,7 @@ class Demand:
     since: float = 0
     mature: bool = True
     priority: int = 0
+    together: bool = False
 
 
 @dataclass(eq=False, slots=True)
@@ -146,6 +147,8 @@ class _Run:
         """Shares of `tasks` Tasks of the demand."""
         shape = demand.shape
         able = self._able(shape, tasks)
+        if demand.together:
+            return self._put_together(demand, tasks, [one for one in able if _per_slice(one, shape) >= tasks])
         if demand.members > 1:
             able = [one for one in able if _per_slice(one, shape) * one.at_most >= tasks]
             found = self._put_gang(demand, tasks, able)
@@ -200,6 +203,22 @@ class _Run:
                 shares = self._fill(self._lots, shape, tasks, grower.name)
                 return shares + self._grow(grower, shape, tasks - sum(one.tasks for one in shares))
         return []
+
+    def _put_together(self, demand: Demand, tasks: int, able: list[Grower]) -> list[Share]:
+        """All on one slice; `able`: groups whose slices are large enough."""
+        shape = demand.shape
+        unit = _roomy(self._lots, shape, tasks)
+        if unit is not None:
+            mine, self._lots = _set_apart(self._lots, unit)
+            return self._fill(mine, shape, tasks, into=self._lots)
+        for grower in able if demand.mature else ():
+            shares = self._grow(grower, shape, tasks)
+            if shares:
+                return shares
+        if not able:
+            return [Share(tasks, Where.NOWHERE)]
+        where = Where.UNMET if demand.mature else Where.LATER
+        return self._fill([self._new_lot(able[0], 1, where)], shape, tasks, into=self._thought)
 
     def _lots_of(self, group: str) -> list[Lot]:
         return [lot for lot in self._lots if lot.group == group]
@@ -256,6 +275,31 @@ class _Run:
         else:
             into.extend(kept)
         return shares
+
+
+def _roomy(lots: Iterable[Lot], shape: Shape, tasks: int) -> Unit | None:
+    """The first slice whose nodes have room for so many together."""
+    rooms: dict[Unit, int] = {}
+    for lot in lots:
+        suits = lot.cluster == shape.cluster and shape.scale_group_name in ("", lot.group)
+        each = lot.fits(shape) if suits else 0
+        for unit in lot.units if each > 0 else ():
+            rooms[unit] = rooms.get(unit, 0) + each
+    return next((unit for unit, room in rooms.items() if room >= tasks), None)
+
+
+def _set_apart(lots: Iterable[Lot], unit: Unit) -> tuple[list[Lot], list[Lot]]:
+    """The nodes of one slice, and the others."""
+    mine: list[Lot] = []
+    others: list[Lot] = []
+    for lot in lots:
+        for found, units in (
+            (mine, [one for one in lot.units if one is unit]),
+            (others, [one for one in lot.units if one is not unit]),
+        ):
+            if units:
+                found.append(Lot(lot.cluster, lot.group, lot.where, lot.capacity, units))
+    return mine, others
 
 
 def _split(lot: Lot, shape: Shape, tasks: int, each: int) -> tuple[list[Lot], tuple[Unit, ...]]:

@@ -41,6 +41,8 @@ def queue_demand(
             queue.named.append((one, shape))
         elif shape.scale_group_name and shape.scale_group_name not in crews:
             queue.no_group.append((one, shape))
+        elif one.members > 1:
+            _add_together(queue, one, shape, crews, now.timestamp())
         else:
             gang = gangs.get(one.task.metadata.uid, "") if gangs else ""
             kind = (shape, gang, one.task.spec.priority)
@@ -49,10 +51,22 @@ def queue_demand(
                 by_shape[kind] = [one]
             else:
                 found.append(one)
-    delays = {crew.cluster: crew.autoscaler.scale_up_delay_seconds for crew in crews.values()}
+    delays = _delays(crews)
     for (shape, gang, _), found in by_shape.items():
         _add(queue, shape, gang, found, delays.get(shape.cluster, 0), now.timestamp())
     return queue
+
+
+def _delays(crews: Mapping[str, Crew]) -> dict[str, int]:
+    return {crew.cluster: crew.autoscaler.scale_up_delay_seconds for crew in crews.values()}
+
+
+def _add_together(queue: Queue, one: Unplaced, shape: Shape, crews: Mapping[str, Crew], now: float) -> None:
+    """A Task of several replicas: each is a demand of its own, for one slice."""
+    since = _since(one, now)
+    ripe = since + _delays(crews).get(shape.cluster, 0)
+    _put(queue, Demand(shape, 1, one.members, since, ripe <= now, one.task.spec.priority, together=True), [one])
+    queue.wake += [ripe] if ripe > now else []
 
 
 def _add(queue: Queue, shape: Shape, gang: str, found: list[Unplaced], delay: float, now: float) -> None:

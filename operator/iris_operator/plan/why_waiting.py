@@ -39,7 +39,7 @@ class Words:
                 continue
             reason, message = told
             for one in part:
-                yield Unplaced(one.task, reason, message, one.shape, one.facts)
+                yield Unplaced(one.task, reason, message, one.shape, one.facts, one.members)
         yield from found[at:]
 
     def named_group(self, one: Unplaced, shape: Shape) -> Unplaced:
@@ -81,7 +81,7 @@ class Words:
         return "WaitingForBoot", f"{one.facts}; {words}"
 
     def _unmet(self, one: Unplaced, shape: Shape) -> tuple[str, str]:
-        able = [crew for crew in self._mine(shape) if fit(crew.capacity, shape) > 0]
+        able = [crew for crew in self._mine(shape) if _takes(crew, shape) >= one.members]
         # What nothing else holds back has its last slices made in this very pass.
         stopped = [(crew, held_back(crew) or at_max(crew)) for crew in able]
         words = [f"group {crew.name} is {why}" for crew, why in stopped[:_SHOWN_GROUPS]]
@@ -98,7 +98,8 @@ class Words:
         if not groups or one.shape is None:
             return None
         names = names_text(sorted(crew.name for crew in groups), 3)
-        short = _short(one.shape, groups)
+        most = max(_takes(crew, one.shape) for crew in groups)
+        short = f"slices take at most {most} of {one.members}" if most else _short(one.shape, groups)
         if one.reason in ("InsufficientResources", "PortTaken"):
             return one.reason, f"{one.facts}; fits a new slice of no group ({names}: {short})"
         return "TooLarge", f"{one.facts}; fits no group ({names}: {short}): ask for less, or add a larger group"
@@ -119,6 +120,11 @@ class Words:
 
 def _needs(one: Unplaced) -> str:
     return one.facts.split("; ", 1)[0]
+
+
+def _takes(crew: Crew, shape: Shape) -> int:
+    """How many of the shape one slice of the group takes."""
+    return fit(crew.capacity, shape) * crew.group.spec.template.spec.node_count
 
 
 def _short(shape: Shape, groups: Sequence[Crew]) -> str:
