@@ -106,13 +106,17 @@ class CgroupParent:
 
 @dataclass(frozen=True)
 class PodContext:
-    """What the agent's own container was given: the Pod's cgroup, its devices, environment and mounts."""
+    """What the agent's own container was given: the Pod's cgroup, its devices, environment and mounts.
+
+    `network_namespace`: the Pod's, as a path on the node; empty where the runtime can't tell.
+    """
 
     cgroup: CgroupParent
     devices: tuple[Device, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     image_registry: str = ""
     mounts: tuple[Mount, ...] = ()
+    network_namespace: str = ""
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ from iris_operator.agent.node import gpus, outside
 from iris_operator.agent.node.files import resolver_mounts
 from iris_operator.agent.node.keeper import NodeKeeper
 from iris_operator.agent.node.lease import Heartbeat
+from iris_operator.agent.node.network import cut_off, namespace_to_join
 from iris_operator.agent.probes.ask import Asker
 from iris_operator.agent.probes.prober import Prober, Target
 from iris_operator.agent.probes.target import target_of
@@ -278,6 +279,9 @@ class Agent:
                     context = outside.context(os.environ)
                 else:
                     context = await self._runtime.pod_context(self._config.pod_uid)
+                network = namespace_to_join(context, host_network=self._config.host_network)
+                if network:
+                    await self._remove_cut_off()
                 break
             except RuntimeFault as fault:
                 self._cant_begin = str(fault)
@@ -287,13 +291,20 @@ class Agent:
         self._inputs.give(context.mounts)
         mounts = await asyncio.to_thread(resolver_mounts, config.cache_dir)
         self._actor.place = Place(
-            config.slice_name, config.node_name, config.pod_uid, context.cgroup, mounts, config.host_ip
+            config.slice_name, config.node_name, config.pod_uid, context.cgroup, mounts, config.host_ip, network
         )
         self._pulls.registry = self._node.registry = config.image_registry or context.image_registry
         information = await asyncio.to_thread(_driver_information)
         self._actor.inventory = gpus.inventory(context, gpus.driver_minors(information))
         if self._actor.inventory.gpus:
             log.info("%d GPUs, given by %s", len(self._actor.inventory.gpus), await self._gpu_way())
+
+    async def _remove_cut_off(self) -> None:
+        """What is on a network that our Pod has no more is lost: it is told and tried again as such."""
+        for one in cut_off(await self._runtime.list(), self._config.pod_uid, self._config.host_ip):
+            log.warning("sandbox %s was on the network that this Pod had before, and goes", one.id)
+            await self._runtime.remove(one.id)
+            self._sandboxes.drop(one.id)
 
     async def _gpu_way(self) -> str:
         """How Tasks get this worker's GPUs, or why they can't; empty without any."""

@@ -19,6 +19,7 @@ class ConfigError(Exception):
 class AgentConfig:
     """Who this agent is, and where things are on its node.
 
+    `host_ip`: the address that it and its Tasks are reached at; without `host_network` it is the worker Pod's own.
     `images_dir`: a folder on the file system of the runtime's images; in a Pod its own root is one. `outside`: it runs in no
     Pod: see agent/node/outside.
     """
@@ -40,6 +41,7 @@ class AgentConfig:
     images_dir: Path = Path("/")
     runtime: str = "containerd"
     outside: bool = False
+    host_network: bool = True
 
     @property
     def logs_dir(self) -> Path:
@@ -80,6 +82,7 @@ def from_environment(env: Mapping[str, str]) -> AgentConfig:
         images_dir=Path(env.get("IRIS_IMAGES_DIR") or "/"),
         runtime=env.get("IRIS_RUNTIME") or "containerd",
         outside=bool(env.get("IRIS_OUTSIDE")),
+        host_network=env.get("IRIS_HOST_NETWORK", "true") == "true",  # a Pod made by an older operator doesn't say
     )
 
 

@@ -97,8 +97,15 @@ class DiskSpace(Model):
 class Worker(Model):
     """The worker Pod on each node of a slice."""
 
+    model_config = rules(
+        {
+            "rule": "!has(self.hostNetwork) || self.hostNetwork || !has(self.runtime) || self.runtime == 'containerd'",
+            "message": "hostNetwork false needs runtime containerd: the others run Tasks on the node's network",
+        }
+    )
+
     port: Annotated[
-        int, Field(ge=1, le=65535, description="Port of the agent's /health and /metrics, on the node's address.")
+        int, Field(ge=1, le=65535, description="Port of the agent's /health and /metrics, on the worker's address.")
     ] = WORKER_PORT
     stream_port: Annotated[
         int,
@@ -119,6 +126,12 @@ class Worker(Model):
         Literal["containerd", "docker", "enroot"],
         Field(description="What runs Tasks on the nodes. Slices made before a change keep theirs."),
     ] = "containerd"
+    host_network: Annotated[
+        bool,
+        Field(
+            description="Worker Pods, and so their Tasks, are on the node's network. false: each worker Pod has an address of its own, which its Tasks share, and NetworkPolicies hold for them. Worker Pods made before a change keep theirs."
+        ),
+    ] = True
     max_tasks: Annotated[int, Field(ge=1, le=4096, description="Most Tasks on one node at a time.")] = 256
     volume_claims: Annotated[
         list[WorkerClaim],

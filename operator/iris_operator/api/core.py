@@ -90,8 +90,14 @@ class PodStatus(Model):
     reason: str = ""
     message: str = ""
     host_ip: str = Field(default="", alias="hostIP")
+    pod_ip: str = Field(default="", alias="podIP")
     conditions: list[CoreCondition] = Field(default_factory=list)
     container_statuses: list[ContainerStatus] = Field(default_factory=list)
+
+    @property
+    def address(self) -> str:
+        """Its own; on the node's network that is the node's."""
+        return self.pod_ip or self.host_ip
 
 
 class Pod(Resource):

@@ -336,7 +336,7 @@ class TaskStatus(Model):
     log_archive: Annotated[str, Field(description="URL of its log in object storage, once it is there.")] = ""
     host_ip: Annotated[
         str,
-        Field(description="Address of its node.", alias="hostIP"),
+        Field(description="Address of its node; with worker.hostNetwork false, of its worker Pod.", alias="hostIP"),
     ] = ""
     ports: Annotated[list[PortStatus], Field(max_length=32, description="Its ports on that address.")] = Field(
         default_factory=list

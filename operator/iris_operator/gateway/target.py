@@ -85,8 +85,8 @@ def choose(wanted: Wanted, pods: Iterable[Pod]) -> Target | Refusal:
     ports = [port for container in found.spec.containers for port in container.get("ports") or ()]
     port = next((one.get("containerPort") for one in ports if one.get("name") == _PORT_NAME), None)
     what = f"the agent in Pod {found.metadata.name} on node {found.spec.node_name}"
-    if not port or not found.status.host_ip:
+    if not port or not found.status.address:
         return Refusal(
             503, "ServiceUnavailable", f"{what} serves no streams (yet): it is starting, or of an older Iris"
         )
-    return Target(found.status.host_ip, int(port), agent_host(found.metadata.uid), wanted.path, what)
+    return Target(found.status.address, int(port), agent_host(found.metadata.uid), wanted.path, what)

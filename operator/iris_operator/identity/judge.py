@@ -26,9 +26,10 @@ class Claim:
 
 @dataclass(frozen=True)
 class Deny:
-    """It is not signed; `message` says why."""
+    """It is not signed; `message` says why. `not_yet`: what it asks for may be true in a moment."""
 
     message: str
+    not_yet: bool = False
 
 
 def claim_of(asked: CertificateSigningRequest) -> Claim | Deny:
@@ -60,8 +61,11 @@ def judge(
         return Deny(
             f"Pod {claim.pod_name} may ask for the name {host}, not for {_shown(subject.common_name, subject.hosts)}"
         )
-    if set(subject.addresses) - {pod.status.host_ip}:
-        return Deny(f"Pod {claim.pod_name} is on {pod.status.host_ip}, not on {', '.join(subject.addresses)}")
+    if set(subject.addresses) - {pod.status.address}:
+        words = (
+            f"Pod {claim.pod_name} is on {pod.status.address or 'no address'}, not on {', '.join(subject.addresses)}"
+        )
+        return Deny(words, not_yet=not pod.status.pod_ip)  # the kubelet tells the Pod's sooner than the API
     if request.others:
         return Deny(f"it asks for more than a name: {', '.join(request.others)}")
     return request

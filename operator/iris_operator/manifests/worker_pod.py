@@ -53,8 +53,8 @@ def worker_pod(owner: Slice, rank: int, node: Node, size: Amounts, settings: Iri
         },
         "spec": {
             "serviceAccountName": settings.worker.service_account_name,
-            "hostNetwork": True,
-            "dnsPolicy": "ClusterFirstWithHostNet",
+            "hostNetwork": settings.worker.host_network,
+            "dnsPolicy": "ClusterFirstWithHostNet" if settings.worker.host_network else "ClusterFirst",
             "restartPolicy": "Always",
             "terminationGracePeriodSeconds": _GRACE_SECONDS,
             "priorityClassName": "system-node-critical",
@@ -88,16 +88,17 @@ def _agent(owner: Slice, rank: int, size: Amounts, settings: IrisClusterSpec) ->
             _downward("POD_NAME", "metadata.name"),
             _downward("POD_NAMESPACE", "metadata.namespace"),
             _downward("POD_UID", "metadata.uid"),
-            _downward("HOST_IP", "status.hostIP"),
+            _downward("HOST_IP", "status.hostIP" if settings.worker.host_network else "status.podIP"),
             {"name": "IRIS_SLICE", "value": owner.metadata.name},
             {"name": "IRIS_RANK", "value": str(rank)},
             {"name": "IRIS_CLUSTER", "value": owner.spec.cluster_name},
             {"name": "IRIS_RUNTIME", "value": settings.worker.runtime},
+            {"name": "IRIS_HOST_NETWORK", "value": "true" if settings.worker.host_network else ""},
             {"name": "IRIS_PORT", "value": str(port)},
             {"name": "IRIS_STREAM_PORT", "value": str(stream_port)},
             {"name": "IRIS_DEFAULT_REGISTRY", "value": settings.defaults.image_registry},
         ],
-        "ports": [_port("agent", port), _port("stream", stream_port)],
+        "ports": [_port("agent", port, settings), _port("stream", stream_port, settings)],
         "resources": {"requests": resources, "limits": resources},
         "readinessProbe": {"httpGet": {"path": "/health", "port": port}, "periodSeconds": 2, "failureThreshold": 3},
         "livenessProbe": {
@@ -183,8 +184,9 @@ def _inside(path: str, other: str) -> bool:
     return path != other and path.startswith(f"{other.rstrip('/')}/")
 
 
-def _port(name: str, number: int) -> dict[str, Any]:
-    return {"name": name, "containerPort": number, "hostPort": number}
+def _port(name: str, number: int, settings: IrisClusterSpec) -> dict[str, Any]:
+    host = {"hostPort": number} if settings.worker.host_network else {}
+    return {"name": name, "containerPort": number, **host}
 
 
 def _downward(name: str, path: str) -> dict[str, Any]:

@@ -38,7 +38,12 @@ def parse_context(spec: dict[str, Any], image: str = "") -> PodContext:
     pairs = (pair.partition("=") for pair in (spec.get("process") or {}).get("env") or [])
     env = {name: value for name, _, value in pairs}
     registry = image.partition("/")[0] if "/" in image else ""
-    return PodContext(parse_cgroup(str(linux["cgroupsPath"])), devices, env, registry, _binds(spec))
+    return PodContext(parse_cgroup(str(linux["cgroupsPath"])), devices, env, registry, _binds(spec), _network(linux))
+
+
+def _network(linux: dict[str, Any]) -> str:
+    found = (one.get("path") for one in linux.get("namespaces") or [] if one.get("type") == "network")
+    return next((str(path) for path in found if path), "")
 
 
 def _binds(spec: dict[str, Any]) -> tuple[Mount, ...]:

@@ -23,6 +23,7 @@ IMAGE = "iris.dev/image"
 SET_UP = "iris.dev/set-up"  # a set-up script belongs to it
 _MAX_ID = 64  # containerd takes 76, and "-setup" is added
 _SETUP = "-setup"
+_KEPT = (labels.WORKER_UID, labels.IMAGE_DIGEST, labels.TASK_NAMESPACE, labels.HOST_IP)
 
 
 class ContainerUnfit(RuntimeFault):
@@ -99,7 +100,7 @@ def judge(task: Task, found: Sandbox | None, image_digest: str, worker_uid: str,
 def launch_spec(task: Task, spec: SandboxSpec, busybox: Path, *, with_setup: bool) -> SandboxSpec:
     """The container of a Task's own sandbox `spec`: all of it but the command. `busybox`: a static one on the node."""
     life = task.spec.container_lifetime
-    kept = {name: spec.labels[name] for name in (labels.WORKER_UID, labels.IMAGE_DIGEST, labels.TASK_NAMESPACE)}
+    kept = {name: spec.labels[name] for name in _KEPT if name in spec.labels}
     mine = {
         CONTAINER: container_of(task),
         IMAGE: task.spec.image,

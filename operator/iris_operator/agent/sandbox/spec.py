@@ -30,7 +30,7 @@ _SHM_BYTES = 64 * 2**20
 
 @dataclass(frozen=True)
 class Place:
-    """What of a sandbox comes from its worker, not from its Task."""
+    """What of a sandbox comes from its worker, not from its Task. `network_namespace`: a path; empty: the node's."""
 
     slice_name: str
     node_name: str
@@ -38,6 +38,7 @@ class Place:
     cgroup: CgroupParent
     mounts: tuple[Mount, ...] = ()
     host_ip: str = ""
+    network_namespace: str = ""
 
 
 def sandbox_spec(
@@ -92,6 +93,7 @@ def sandbox_spec(
         gpu_devices=grant.gpu_devices,
         mounts=(*place.mounts, *given.mounts),
         tmpfs=given.tmpfs,
+        network_namespace=place.network_namespace,
         hostname=place.node_name.split(".", 1)[0][:63],
         privileged=security.privileged,
         allow_privilege_escalation=security.allow_privilege_escalation,

@@ -24,6 +24,9 @@ from iris_operator.ports.kube import PODS, REQUESTS, SLICES
 
 log = logging.getLogger(__name__)
 
+_LOOK_AGAIN_SECONDS = 1.0
+_SETTLE = timedelta(seconds=30)
+
 
 class RequestReconciler:
     """Approves and signs, or denies with a word. What others have approved of our signer is judged all the same."""
@@ -43,6 +46,9 @@ class RequestReconciler:
         if isinstance(claim, Claim) and claim.namespace not in self._controller.namespaces:
             return  # another installation's
         found = claim if isinstance(claim, Deny) else await self._judge(asked, claim)
+        if isinstance(found, Deny) and found.not_yet and self._is_new(asked):
+            self._controller.queue.add_after(key, _LOOK_AGAIN_SECONDS)
+            return
         if isinstance(found, Deny):
             log.warning("certificate request %s is denied: %s", asked.metadata.name, found.message)
             # What was approved can't be denied any more; it only never gets a certificate.
@@ -52,6 +58,10 @@ class RequestReconciler:
             await self._say(asked, "Approved", "WorkerPod", f"its worker Pod asks for {found.subject.common_name}")
             return  # the answer has queued us again
         await self._sign(asked, found)
+
+    def _is_new(self, asked: CertificateSigningRequest) -> bool:
+        made = asked.metadata.creation_timestamp
+        return made is not None and self._controller.now() - made < _SETTLE
 
     async def _judge(self, asked: CertificateSigningRequest, claim: Claim) -> Request | Deny:
         """By the API itself: a cache that lags must neither refuse a new Pod nor trust an old one."""

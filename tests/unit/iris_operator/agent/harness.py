@@ -53,7 +53,7 @@ class Node:
         self.pod_uid = (await self.api.create(PODS, pod, self.namespace))["metadata"]["uid"]
 
     @contextlib.asynccontextmanager
-    async def agent(self, *, ready: bool = True) -> AsyncIterator[Agent]:
+    async def agent(self, *, ready: bool = True, address: str = "", host_network: bool = True) -> AsyncIterator[Agent]:
         """An agent that runs; at the end it is told to end, as by SIGTERM."""
         (self.folder / "image-busybox").write_text("a static busybox")
         config = AgentConfig(
@@ -61,9 +61,10 @@ class Node:
             POD,
             self.namespace,
             self.pod_uid,
-            "",
+            address,
             "s",
             0,
+            host_network=host_network,
             cache_dir=self.folder,
             busybox=self.folder / "image-busybox",
         )

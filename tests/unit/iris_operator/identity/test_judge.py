@@ -88,6 +88,20 @@ def test_a_pod_that_only_looks_like_a_worker_is_denied(found: Pod | None, owner:
     assert words in denied.message
 
 
+def test_on_a_network_of_its_own_the_pods_address_is_its_name() -> None:
+    mine = asked(Subject(HOST, (HOST,), ("172.16.0.9",)))
+    owner = {"apiVersion": "iris.dev/v1alpha1", "kind": "Slice", "name": "s", "uid": "uid-s"}
+    there = worker().meta(ownerReferences=[owner]).status(hostIP="10.0.0.7", podIP="172.16.0.9").build()
+    assert isinstance(verdict(mine, there), Request)
+    nodes = verdict(asked(), there)
+    assert isinstance(nodes, Deny)
+    assert "172.16.0.9, not on 10.0.0.7" in nodes.message
+    assert not nodes.not_yet
+    early = verdict(mine, pod())  # the kubelet has told the API of no address yet
+    assert isinstance(early, Deny)
+    assert early.not_yet
+
+
 def test_a_pod_that_is_gone_is_denied() -> None:
     claim = claim_of(asked())
     assert isinstance(claim, Claim)

@@ -43,6 +43,16 @@ def test_on_the_host_s_network_with_cluster_dns() -> None:
     assert (spec["hostNetwork"], spec["dnsPolicy"]) == (True, "ClusterFirstWithHostNet")
 
 
+def test_on_a_network_of_its_own() -> None:
+    worker = {"hostNetwork": False}
+    spec, agent = _pod(worker=worker)["spec"], _agent(worker=worker)
+    assert (spec["hostNetwork"], spec["dnsPolicy"]) == (False, "ClusterFirst")
+    env = {one["name"]: one for one in agent["env"]}
+    assert env["HOST_IP"]["valueFrom"]["fieldRef"]["fieldPath"] == "status.podIP"
+    assert env["IRIS_HOST_NETWORK"]["value"] == ""
+    assert [port["containerPort"] for port in agent["ports"] if "hostPort" not in port] == [10001, 10002]
+
+
 def test_restarts_always() -> None:
     assert _pod()["spec"]["restartPolicy"] == "Always"
 
@@ -87,7 +97,7 @@ def test_what_the_agent_is_told() -> None:
     told = {one["name"]: one["value"] for one in agent["env"] if "value" in one}
     assert told == {
         "IRIS_SLICE": "s", "IRIS_RANK": "2", "IRIS_PORT": "12345", "IRIS_STREAM_PORT": "12346",
-        "IRIS_CLUSTER": "", "IRIS_RUNTIME": "containerd",
+        "IRIS_CLUSTER": "", "IRIS_RUNTIME": "containerd", "IRIS_HOST_NETWORK": "true",
         "IRIS_DEFAULT_REGISTRY": "registry.test:5000",
     }  # fmt: skip
 
