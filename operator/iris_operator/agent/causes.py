@@ -47,9 +47,11 @@ _WORDS = {
 }
 
 
-def asked_to_stop(reason: str) -> StopCause:
-    """Of a binding's stopReason."""
-    return StopCause(reason, _WORDS.get(reason, f"Iris stopped it ({reason})"), reason in MOVES, MOVES.get(reason))
+def asked_to_stop(reason: str, for_whom: str = "") -> StopCause:
+    """Of a binding's stopReason and stopFor."""
+    words = _WORDS.get(reason, f"Iris stopped it ({reason})")
+    words = f"its place is for Task {for_whom}, of higher priority" if for_whom else words
+    return StopCause(reason, words, reason in MOVES, MOVES.get(reason))
 
 
 def next_limit(task: Task, memory: Memory, started: datetime | None) -> Limit | None:

@@ -128,7 +128,7 @@ class _Case:
         if self.task.deleting:
             return StopCause(self.binding.stop_reason or "TaskDeleted", "the Task was deleted")
         if self.binding.stop_reason:
-            return asked_to_stop(self.binding.stop_reason)
+            return asked_to_stop(self.binding.stop_reason, self.binding.stop_for)
         if self.worker.drain_deadline is not None:
             return StopCause("WorkerDeleted", f"its worker Pod {self.worker.pod_name} was deleted", moves=True)
         return None

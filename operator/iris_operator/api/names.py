@@ -57,7 +57,9 @@ CACHE_DIR = "/var/cache/iris"
 AGENT_SECRETS_DIR = "/run/iris/secrets"
 AGENT_CLAIMS_DIR = "/var/lib/iris/claims"
 AGENT_HOST_DIR = "/var/lib/iris/host"
-AGENT_DEV_DIR = "/var/lib/iris/dev"  # the node's /dev, to look at what CDI files name; the Pod's cgroup lets nobody open it
+AGENT_DEV_DIR = (
+    "/var/lib/iris/dev"  # the node's /dev, to look at what CDI files name; the Pod's cgroup lets nobody open it
+)
 
 _MAX_NAME = 63
 _MAX_OBJECT_NAME = 253

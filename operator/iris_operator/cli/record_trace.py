@@ -64,6 +64,8 @@ def _row(task: Task, created: datetime, seconds: float) -> dict[str, Any]:
     row |= {name: wants[name] for name in ("cpu", "memory") if name in wants}
     if int(wants.get(GPU_RESOURCE, 0)):
         row["gpus"] = int(wants[GPU_RESOURCE])
+    if task.spec.priority:
+        row["priority"] = task.spec.priority
     if task.spec.placement.scale_group_name:
         row["group"] = task.spec.placement.scale_group_name
     return row

@@ -69,6 +69,8 @@ def _task(task: Task, now: datetime) -> Report:
     if phase is TaskPhase.RUNNING and not message:
         message = f"on node {status.node_name}"
     facts = [("image", task.spec.image)]
+    if task.spec.priority:
+        facts.append(("priority", str(task.spec.priority)))
     if binding is not None:
         facts.append(("runs on", f"slice {binding.slice_name}, rank {binding.rank}, node {binding.node_name}"))
         facts.append(("attempt", str(binding.attempt)))

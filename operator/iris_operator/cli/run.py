@@ -36,6 +36,7 @@ class Wish:
     slice_name: str = ""
     group_name: str = ""
     as_args: bool = False
+    priority: int = 0
 
 
 def _quantity(context: click.Context, parameter: click.Parameter, value: str) -> str:
@@ -64,6 +65,13 @@ def _variables(context: click.Context, parameter: click.Parameter, value: tuple[
 @click.option("-e", "--env", multiple=True, callback=_variables, metavar="NAME=VALUE", help="Variable; repeatable.")
 @click.option("--slice", "slice_name", default="", metavar="NAME", help="Only on this Slice.")
 @click.option("--group", "group_name", default="", metavar="NAME", help="Only on slices of this ScaleGroup.")
+@click.option(
+    "--priority",
+    default=0,
+    type=click.IntRange(-1000, 1000),
+    metavar="N",
+    help="Higher goes first, and in place of lower.",
+)
 @click.option("--as-args", is_flag=True, help="Hand COMMAND to the image's entrypoint instead of replacing it.")
 @click.option("--rm", "remove", is_flag=True, help="Delete the Task when it has ended, or on Ctrl-C.")
 @click.option("-d", "--detach", is_flag=True, help="Only create it, and print its name.")
@@ -109,6 +117,7 @@ def task_body(wish: Wish) -> dict[str, Any]:
         "env": [{"name": name, "value": value} for name, _, value in (one.partition("=") for one in wish.env)],
         "resources": {"limits": limits} if limits else {},
         "placement": placement,
+        "priority": wish.priority,
     }
     metadata = {"name": wish.name} if wish.name else {"generateName": "run-"}
     return {

@@ -94,6 +94,7 @@ def simulate_command(
       duration  how long it runs, once it does
       cpu, memory, gpus   what it needs of one node
       count     so many like it; gang: true when they can only run all together
+      priority  higher goes first, and in place of lower
       group     only on slices of this ScaleGroup
       name      of the Task; made up when left out
 

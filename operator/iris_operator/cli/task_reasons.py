@@ -20,6 +20,7 @@ _YOURS, _PLATFORM, _ADMIN, _NOBODY = "yours", "the platform's", "the administrat
 
 WAITING = {
     "InsufficientResources": Reason(_NOBODY, "Wait for room, or add a slice or a ScaleGroup."),
+    "Preempting": Reason(_NOBODY, "Wait: others leave it their room, within their grace periods."),
     "TooLarge": Reason(_YOURS, "Ask for less, or add a slice or group of larger nodes."),
     "NoSliceReady": Reason(_NOBODY, "Wait for a boot, or apply a Slice or a ScaleGroup."),
     "ScaleUpDelay": Reason(_NOBODY, "Wait: slices are made for it after autoscaler.scaleUpDelaySeconds."),

@@ -112,7 +112,8 @@ def _route_task(task: Task, before: Resource | None) -> Iterator[Routed]:
         return
     yield Key(TASK, task.key), 0
     yield Key(SLICE, f"{namespace}/{task.spec.binding.slice_name}"), _SLICE_COUNTS_SECONDS
-    if ended or task.deleting:
+    ranked = isinstance(before, Task) and before.spec.priority != task.spec.priority
+    if ended or task.deleting or ranked:
         yield Key(PLACE, namespace), 0
 
 

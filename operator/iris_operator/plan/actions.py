@@ -51,10 +51,22 @@ class DeleteWorker:
 
 @dataclass(frozen=True)
 class StopTask:
-    """Have the agent end a Task within its grace period, as Killed for `reason`."""
+    """Have the agent end this attempt of a Task within its grace period, for `reason`; `stop_for`: name of the Task that
+    takes its place. `note`: told once that is written."""
 
     task: Task
     reason: str
+    stop_for: str = ""
+    note: Note | None = None
+
+
+@dataclass(frozen=True)
+class Preempt:
+    """Stop Tasks of lower priority so that `task` has room. `note`: told of it once all are."""
+
+    task: Task
+    stops: tuple[StopTask, ...]
+    note: Note
 
 
 @dataclass(frozen=True)

@@ -56,6 +56,10 @@ class Claims:
         coming.tasks += 1
         self._never.clear()
 
+    def of(self, slot: Slot) -> Coming | None:
+        """Who leaves a slot; None: nobody."""
+        return self._coming.get(slot.worker_uid)
+
     def leaves(self, one: Bound) -> bool:
         """Whether it is on its way out, or is to be by this pass."""
         coming = self._coming.get(one.worker_uid)

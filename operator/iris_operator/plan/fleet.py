@@ -17,15 +17,16 @@ from iris_operator.api.names import bounded_name
 from iris_operator.api.scalegroup import ScaleGroup, ScaleGroupStatus
 from iris_operator.api.slice import Slice
 from iris_operator.api.task import Task
-from iris_operator.plan.actions import CreateSlice, GroupAction, Note
+from iris_operator.plan.actions import CreateSlice, GroupAction, Note, Preempt
 from iris_operator.plan.crew import Crew, muster
-from iris_operator.plan.demand import DemandPlan, Lot, plan_demand
+from iris_operator.plan.demand import DemandPlan, Lot, Where, plan_demand
 from iris_operator.plan.disruption import Disruption, plan_disruption
 from iris_operator.plan.fleet_demand import Queue, queue_demand
 from iris_operator.plan.group_status import Reason, backoff_decision, group_status, held_back
 from iris_operator.plan.growth import Growth, Making, begin, finish, lots_by_hand
 from iris_operator.plan.ledger import Ledger
 from iris_operator.plan.placement import PlacementPlan, Unplaced
+from iris_operator.plan.preemption import plan_preemption
 from iris_operator.plan.settings import NoCluster
 from iris_operator.plan.text import count
 from iris_operator.plan.why_waiting import Words
@@ -59,10 +60,14 @@ class GroupPlan:
 
 @dataclass(frozen=True)
 class FleetPlan:
-    """`waiting`: every unplaced Task with the whole reason. `look_again_seconds`: when time alone changes the plan."""
+    """`waiting`: every unplaced Task with the whole reason. `preempts`: who is stopped for some of them.
+
+    `look_again_seconds`: when time alone changes the plan.
+    """
 
     groups: tuple[GroupPlan, ...] = ()
     waiting: tuple[Unplaced, ...] = ()
+    preempts: tuple[Preempt, ...] = ()
     look_again_seconds: float | None = None
 
 
@@ -85,9 +90,16 @@ def plan_fleet(view: FleetView, placement: PlacementPlan, now: datetime, ledger:
         plan, more = _plan_group(growth, demand, ledger)
         plans.append(plan)
         wake += more
+    preemption = plan_preemption(placement, _unserved(queue, demand) if ledger.lowest is not None else (), ledger, now)
+    if preemption.more:
+        wake.append(now.timestamp())
     waits = [max(_SOONEST_SECONDS, moment - now.timestamp()) for moment in wake]
-    waiting = tuple(_waiting(placement, queue, demand, crews, ledger))
-    return FleetPlan(tuple(plans), waiting, min(waits, default=None))
+    told = preemption.told
+    waiting = tuple(
+        told.get(one.task.metadata.uid, one) if told else one
+        for one in _waiting(placement, queue, demand, crews, ledger)
+    )
+    return FleetPlan(tuple(plans), waiting, tuple(preemption.preempts), min(waits, default=None))
 
 
 def _muster(group: ScaleGroup, ledger: Ledger, busy: Mapping[str, int], now: datetime) -> Crew:
@@ -171,6 +183,18 @@ def _names(crew: Crew, ledger: Ledger) -> Iterator[str]:
         if name not in taken:
             taken.add(name)
             yield name
+
+
+def _unserved(queue: Queue, demand: DemandPlan) -> set[str]:
+    """UIDs of Tasks that no slice is on its way for, nor may be made."""
+    found = [one for one, _ in (*queue.named, *queue.no_group)]
+    for tasks, shares in zip(queue.tasks, demand.shares, strict=True):
+        at = 0
+        for share in shares:
+            if share.where in (Where.UNMET, Where.NOWHERE):
+                found += tasks[at : at + share.tasks]
+            at += share.tasks
+    return {one.task.metadata.uid for one in found}
 
 
 def _waiting(

@@ -152,6 +152,10 @@ class Ledger:
                 slot.tasks = self._numbers.get(worker, 0)
                 self._put(slot)
 
+    def knows(self, task: Task) -> bool:
+        """Whether this is the Task as it is now: nothing happened to it since."""
+        return id(task) in self._tasks
+
     def waiting(self) -> list[Waiting]:
         """Tasks to place: by priority, then the oldest first."""
         found = sorted([*self._waiting.values(), *self._squads()], key=itemgetter(0, 1))

@@ -49,6 +49,15 @@ class Occupants:
         """All on a worker, those that leave too."""
         return self._on.get(worker_uid, {}).values()
 
+    def crowds(self) -> dict[str, list[Bound]]:
+        """Members of Tasks of several replicas, by the UID of their Task."""
+        found: dict[str, list[Bound]] = {}
+        for row in self._on.values():
+            for one in row.values():
+                if one.task.metadata.owner_references and one.task.owner_uid:
+                    found.setdefault(one.task.owner_uid, []).append(one)
+        return found
+
     def holders(self, worker_uid: str, port: Port) -> Collection[Bound]:
         """Who has a port of a worker's node."""
         return self._ports.get(worker_uid, {}).get(port, {}).values()

@@ -17,6 +17,7 @@ from iris_operator.plan.task_policy import POLICY_DENIED
 from iris_operator.ports.errors import ApiError, ConflictError, NotFoundError
 from iris_operator.simulation.process import Key, Operator
 from iris_operator.simulation.routing import PLACE
+from iris_operator.simulation.slice_actions import stop_task
 
 _WAITING_WRITES_PER_PASS = 20
 
@@ -48,6 +49,11 @@ class FleetWork:
         self.waiting = plan.waiting
         if plan.look_again_seconds is not None:
             operator.add(Key(PLACE, name), plan.look_again_seconds)
+        for preempt in plan.preempts:
+            told = [stop_task(operator, one) for one in preempt.stops]
+            if not all(told):
+                operator.fleet_due = operator.agenda.seconds
+                operator.add(Key(PLACE, name), 0.1)
         for group in plan.groups:
             self._told(group)
             self._group(group, operator, name)

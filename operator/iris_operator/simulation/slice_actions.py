@@ -107,14 +107,20 @@ class SliceActions:
 
     @do.register
     def _(self, action: StopTask, owner: Slice, operator: Operator) -> None:
-        task = action.task
-        if task.spec.binding is None:
-            return
-        told = task.spec.binding.model_copy(update={"stop_reason": action.reason})
-        try:
-            operator.change(task, spec=task.spec.model_copy(update={"binding": told}))
-        except (ConflictError, NotFoundError):
-            return  # told in the next round
+        stop_task(operator, action)
+
+
+def stop_task(operator: Operator, action: StopTask) -> bool:
+    """Whether it was told; no: it changed meanwhile."""
+    task = action.task
+    if task.spec.binding is None:
+        return False
+    told = task.spec.binding.model_copy(update={"stop_reason": action.reason, "stop_for": action.stop_for})
+    try:
+        operator.change(task, spec=task.spec.model_copy(update={"binding": told}))
+    except (ConflictError, NotFoundError):
+        return False
+    return True
 
 
 def nothing_left(operator: Operator, owner: Slice, *, whoever: bool = False) -> bool:

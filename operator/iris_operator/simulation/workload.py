@@ -37,6 +37,7 @@ class Row(BaseModel):
     gpus: Annotated[int, Field(ge=0)] = 0
     count: Annotated[int, Field(ge=1, le=1_000_000, description="So many Tasks like that.")] = 1
     gang: Annotated[bool, Field(description="They can only run all together.")] = False
+    priority: Annotated[int, Field(ge=-1000, le=1000, description="spec.priority.")] = 0
     group: Annotated[str, Field(description="Only on slices of this ScaleGroup.")] = ""
 
 
@@ -138,6 +139,7 @@ def _task(row: Row, name: str, where: str) -> Task:
             "image": "simulated",
             "resources": {"requests": {resource: text for resource, text in requests.items() if text}},
             "placement": {"scaleGroupName": row.group},
+            "priority": row.priority,
         },
     }
     try:

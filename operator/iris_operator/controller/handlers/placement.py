@@ -12,10 +12,11 @@ from iris_operator.api.cluster import Autoscaler
 from iris_operator.api.names import FINALIZER_TASK
 from iris_operator.api.task import Task
 from iris_operator.controller.handlers.groups import GroupWork
+from iris_operator.controller.handlers.stops import stop_task
 from iris_operator.controller.memo import Controller
 from iris_operator.controller.workqueue import Key
 from iris_operator.controller.writer import Writer
-from iris_operator.plan.actions import BindTask
+from iris_operator.plan.actions import BindTask, Preempt, StopTask
 from iris_operator.plan.fleet import plan_fleet
 from iris_operator.plan.ledger import Ledger
 from iris_operator.plan.placement import Denied, PlacementPlan, Unplaced, plan_placement
@@ -29,6 +30,8 @@ log = logging.getLogger(__name__)
 _CONCURRENT_WRITES = 16
 # Words about work that can't run must not slow the work that can.
 _WAITING_WRITES_PER_PASS = 20
+# A Task that changed just as it was to be stopped: those that were told must not have ended for nothing.
+_HALF_STOPPED_SECONDS = 0.1
 # Placement answers every change; groups are looked at no more often than this.
 _FLEET_SECONDS = 1.0
 
@@ -59,6 +62,7 @@ class PlacementReconciler:
     async def _fleet(self, key: Key, placement: PlacementPlan) -> None:
         view = self._controller.cache.fleet_view(key.name)
         plan = plan_fleet(view, placement, self._controller.now(), self._ledgers[key.name])
+        await asyncio.gather(*(self._preempt(one, key) for one in plan.preempts))
         for group in plan.groups:
             again = await self._groups.carry_out(group)
             if again is not None:
@@ -87,6 +91,18 @@ class PlacementReconciler:
                 await self._writer.metadata(TASKS, task, {"finalizers": finalizers}, {"binding": action.binding.wire()})
             except (ConflictError, NotFoundError) as error:
                 log.info("task %s was not bound, it changed meanwhile: %s", task.key, error.message)
+
+    async def _preempt(self, action: Preempt, key: Key) -> None:
+        log.info("task %s: %s", action.task.key, action.note.message)
+        if all(await asyncio.gather(*(self._stop(one) for one in action.stops))):
+            await self._writer.event(TASKS, action.task, action.note)
+            return
+        self._looked.pop(key.name, None)
+        self._controller.queue.add_after(key, _HALF_STOPPED_SECONDS)
+
+    async def _stop(self, action: StopTask) -> bool:
+        async with self._slots:
+            return await stop_task(self._writer, action)
 
     async def _deny(self, denied: Denied) -> None:
         async with self._slots:

@@ -11,6 +11,7 @@ from iris_operator.api.core import Pod
 from iris_operator.api.names import FINALIZER_SLICE, slice_id
 from iris_operator.api.nodepool import NodePool
 from iris_operator.api.slice import Slice
+from iris_operator.controller.handlers.stops import stop_task
 from iris_operator.controller.memo import Controller
 from iris_operator.controller.writer import Writer
 from iris_operator.manifests.nodepool import node_pool
@@ -32,7 +33,7 @@ from iris_operator.plan.obstacles import Held, deletion_refused, launch_refused,
 from iris_operator.plan.settings import NoCluster
 from iris_operator.plan.worker_size import worker_size
 from iris_operator.ports.errors import ApiError, ConflictError, NotFoundError
-from iris_operator.ports.kube import NODEPOOLS, PODS, SLICES, TASKS
+from iris_operator.ports.kube import NODEPOOLS, PODS, SLICES
 
 log = logging.getLogger(__name__)
 
@@ -108,10 +109,7 @@ class SliceActions:
 
     @do.register
     async def _(self, action: StopTask, owner: Slice) -> None:
-        try:
-            await self._writer.metadata(TASKS, action.task, {}, {"binding": {"stopReason": action.reason}})
-        except (ConflictError, NotFoundError):
-            log.debug("task %s changed meanwhile; told to stop in the next round", action.task.key)
+        await stop_task(self._writer, action)
 
     async def nothing_left(self, owner: Slice, *, whoever: bool = False) -> bool:
         """Whether the slice's NodePool (or, of that name, whoever's) is certainly not there: the API is asked itself.

@@ -54,6 +54,12 @@ def test_a_move_tells_of_the_attempt_and_not_of_the_next() -> None:
     assert not say.is_move(say.running(task(), sandbox(), NOW))
 
 
+def test_who_was_preempted_is_told_for_whom() -> None:
+    told = say.exited(task(), sandbox(code=143), asked_to_stop("Preempted", "big"))
+    assert (told.phase, told.reason, told.retries.preemption) == (TaskPhase.PENDING, "Preempted", 1)
+    assert "stopped because its place is for Task big, of higher priority (exit code 143, by SIGTERM)" in told.message
+
+
 def test_pulling_tells_how_far() -> None:
     told = say.pulling(task(), Pulling(NOW - timedelta(seconds=12), 5 * 2**20, 20 * 2**20), NOW)
     assert told.message == "pulling image registry.test/task:1 for 12s: 5 of 20 MiB"

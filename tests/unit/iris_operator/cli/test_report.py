@@ -41,6 +41,13 @@ def test_a_running_task_says_how_long() -> None:
     assert facts["runs on"] == "slice s, rank 0, node n"
 
 
+def test_a_priority_is_shown_when_it_has_one() -> None:
+    assert "priority" not in dict(report(task(STARTED), NOW).facts)
+    raised = task(STARTED)
+    spec = raised.spec.model_copy(update={"priority": 7})
+    assert dict(report(raised.model_copy(update={"spec": spec}), NOW).facts)["priority"] == "7"
+
+
 def test_earlier_attempts_are_listed() -> None:
     moved = {
         "attempt": 2, "reason": "SliceDeleted", "message": "its slice is deleted", "sliceName": "a",

@@ -17,7 +17,7 @@ from tests.unit.iris_operator.cli.build import DONE
 
 
 def test_the_whole_wish() -> None:
-    body = task_body(Wish("i", ("python", "x.py"), "n", "500m", "2Gi", 8, ("A=b=c",), "s", "g"))
+    body = task_body(Wish("i", ("python", "x.py"), "n", "500m", "2Gi", 8, ("A=b=c",), "s", "g", priority=-3))
     assert body["metadata"] == {"name": "n"}
     assert body["spec"] == {
         "image": "i",
@@ -25,6 +25,7 @@ def test_the_whole_wish() -> None:
         "env": [{"name": "A", "value": "b=c"}],
         "resources": {"limits": {"cpu": "500m", "memory": "2Gi", "nvidia.com/gpu": "8"}},
         "placement": {"sliceName": "s", "scaleGroupName": "g"},
+        "priority": -3,
     }
 
 

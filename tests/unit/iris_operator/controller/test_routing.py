@@ -34,6 +34,9 @@ CASES: dict[str, tuple[Kind, Built, Built | None, set[Key], set[Key]]] = {
     "a bound Task": (TASKS, task("a").bound(), task("a"), {_A}, {_CLUSTER, _SLICE}),
     "an ended Task makes room": (TASKS, task("a").bound().phase("Failed"), None, {_A, _PLACE}, {_CLUSTER, _SLICE}),
     "a Task that leaves": (TASKS, task("a").bound().deleting(), None, {_A, _PLACE}, {_CLUSTER, _SLICE}),
+    "a Task of another priority now": (
+        TASKS, task("a", priority=1).bound(), task("a").bound(), {_A, _PLACE}, {_CLUSTER, _SLICE}
+    ),
     "a Task that ended unplaced": (TASKS, task("a").phase("Killed"), None, set(), {_CLUSTER}),
     "a Task between two attempts": (TASKS, task("a"), task("a").bound(), {_SLICE, _PLACE}, {_CLUSTER}),
     "a Task that leaves between two attempts": (

@@ -219,7 +219,9 @@ _OPERATOR = st.tuples(st.sampled_from(["place", "reconcile"]), st.sampled_from([
 _PERSON = st.tuples(st.sampled_from(["delete member"]), st.integers(0, _MEMBERS - 1), st.just(""))
 _STRANGER = st.tuples(st.sampled_from(["stranger", "stranger goes"]), st.integers(0, _MEMBERS - 1), st.just(""))
 _TIME = st.tuples(st.just("time"), st.sampled_from([1, 4, 12]), st.just(""))
-_STEPS = st.lists(st.one_of(_AGENT, _AGENT, _OPERATOR, _OPERATOR, _OPERATOR, _TIME, _PERSON, _STRANGER), min_size=15, max_size=60)
+_STEPS = st.lists(
+    st.one_of(_AGENT, _AGENT, _OPERATOR, _OPERATOR, _OPERATOR, _TIME, _PERSON, _STRANGER), min_size=15, max_size=60
+)
 
 
 def _run(world: World, steps: list[tuple[str, int, str]]) -> None:

@@ -79,3 +79,13 @@ def test_what_fits_nothing_says_so() -> None:
 def test_fleets_that_are_none(text: str, words: str) -> None:
     with pytest.raises(TraceError, match=words):
         parse_fleet([text])
+
+
+def test_high_priority_takes_the_place_of_low_and_low_runs_again() -> None:
+    trace = (
+        "tasks: [{at: 0, duration: 2h, gpus: 8, name: low}, {at: 1h, duration: 1h, gpus: 8, name: high, priority: 1}]"
+    )
+    both = run(trace=trace, vendor=", quota: 1")
+    assert (both.ended, both.retried) == (2, 1)
+    assert both.waits is not None
+    assert both.waits.worst < 24 * 60, "high waited for its place longer than a boot"

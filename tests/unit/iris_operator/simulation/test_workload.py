@@ -22,12 +22,15 @@ def test_what_is_no_span(text: str) -> None:
 
 
 def test_yaml_and_csv_say_the_same() -> None:
-    yaml = parse_trace("tasks: [{at: 1h, duration: 10m, cpu: 4, gpus: 2, count: 2, gang: true, name: a}]", "yaml")
-    csv = parse_trace("at,duration,cpu,gpus,count,gang,name,group\n1h,10m,4,2,2,true,a,\n", "csv")
+    yaml = parse_trace(
+        "tasks: [{at: 1h, duration: 10m, cpu: 4, gpus: 2, count: 2, gang: true, name: a, priority: 3}]", "yaml"
+    )
+    csv = parse_trace("at,duration,cpu,gpus,count,gang,name,group,priority\n1h,10m,4,2,2,true,a,,3\n", "csv")
     assert yaml == csv
     first = yaml.submissions[0]
     assert (first.at, first.life, first.gang, first.task.metadata.name) == (3600, 600, "a", "a-0")
     assert first.task.spec.resources.requests == {"cpu": "4", "nvidia.com/gpu": "2"}
+    assert first.task.spec.priority == 3
 
 
 def test_times_count_from_the_first() -> None:

@@ -1,0 +1,27 @@
+"""Telling an attempt of a Task to stop: the one way, whoever wants it."""
+
+from __future__ import annotations
+
+import logging
+
+from iris_operator.controller.writer import Writer
+from iris_operator.plan.actions import StopTask
+from iris_operator.ports.errors import ConflictError, NotFoundError
+from iris_operator.ports.kube import TASKS
+
+log = logging.getLogger(__name__)
+
+
+async def stop_task(writer: Writer, action: StopTask) -> bool:
+    """Whether it was told. No: it changed meanwhile, so whoever wants it decides anew. Raises ports.errors.ApiError."""
+    told = {"stopReason": action.reason}
+    if action.stop_for:
+        told["stopFor"] = action.stop_for
+    try:
+        await writer.metadata(TASKS, action.task, {}, {"binding": told})
+    except (ConflictError, NotFoundError):
+        log.debug("task %s changed meanwhile; told to stop in the next round", action.task.key)
+        return False
+    if action.note is not None:
+        await writer.event(TASKS, action.task, action.note)
+    return True
