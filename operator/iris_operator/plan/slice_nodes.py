@@ -141,7 +141,7 @@ def _with_worker(
         message=found.message if found else "",
         refuses=lease.metadata.annotations.get(ANNOTATION_DISK_PRESSURE, "") if lease and not found else "",
         allocatable=to_quantities(task_capacity(pod, settings.worker)),
-        **({"address": pod.status.host_ip} if pod.status.host_ip else {}),
+        **({"address": pod.status.address} if pod.status.address else {}),
     )
     return _node_report(node, status, problem, reason=found.reason if found else "")
 
