@@ -16,10 +16,11 @@ from rich.console import Console
 
 from iris_devcluster.images.binary import task_image
 from iris_devcluster.images.oci import write_archive
+from iris_runtimes import rpc
 from iris_runtimes.containerd import ContainerdRuntime
 from iris_runtimes.containerd.channel import call_options, open_channel
 from iris_runtimes.containerd.executor import PROCESS_TYPE
-from iris_runtimes.containerd.proto import containers_pb2, containers_pb2_grpc, tasks_pb2, tasks_pb2_grpc
+from iris_runtimes.containerd.proto import containers_pb2, tasks_pb2
 from iris_runtimes.hold import BUSYBOX, hold_spec
 from iris_runtimes.protocol import CgroupParent, Mount, SandboxSpec
 from tests.e2e.runtimes.private_containerd import PrivateContainerd
@@ -51,7 +52,7 @@ async def _measure(containerd: PrivateContainerd, folder: Path, count: int) -> t
     runtime = ContainerdRuntime(str(containerd.socket), containerd.namespace, exec_folder=folder / "exec")
     channel = open_channel(str(containerd.socket))
     call = call_options(containerd.namespace)
-    tasks, containers = tasks_pb2_grpc.TasksStub(channel), containers_pb2_grpc.ContainersStub(channel)
+    tasks, containers = rpc.Service(channel, tasks_pb2, "Tasks"), rpc.Service(channel, containers_pb2, "Containers")
 
     def spec(name: str, inside: str = "") -> SandboxSpec:
         return SandboxSpec(

@@ -8,8 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
-import grpc
-
+from iris_runtimes import rpc
 from iris_runtimes.errors import NodeFault, RuntimeUnavailable
 
 T = TypeVar("T")
@@ -20,17 +19,11 @@ _SETTLING = (  # containerd's words, and how long to leave it alone
     (re.compile(r"ttrpc: closed|container with given ID already exists$"), 0.1),
     (re.compile(r"mkdir .*/io\.containerd\.runtime\.v2\.task/.*: file exists$"), 6.0),
 )
-_OPTIONS = [
-    ("grpc.default_authority", "localhost"),  # containerd's server refuses the escaped socket path as an authority
-    ("grpc.max_receive_message_length", 16 * 2**20),
-    ("grpc.max_reconnect_backoff_ms", 1000),
-    ("grpc.initial_reconnect_backoff_ms", 100),
-]
 
 
-def open_channel(socket: str) -> grpc.aio.Channel:
-    """A channel to containerd's socket."""
-    return grpc.aio.insecure_channel(f"unix:{socket}", options=_OPTIONS)
+def open_channel(socket: str) -> rpc.Channel:
+    """A channel to containerd's socket, in use in one event loop."""
+    return rpc.Channel(socket)
 
 
 def in_namespace(namespace: str) -> tuple[tuple[str, str], ...]:
@@ -38,20 +31,20 @@ def in_namespace(namespace: str) -> tuple[tuple[str, str], ...]:
     return ((_NAMESPACE, namespace),)
 
 
-def status_of(error: grpc.aio.AioRpcError) -> tuple[grpc.StatusCode, str]:
+def status_of(error: rpc.RpcError) -> tuple[rpc.StatusCode, str]:
     """Code and words of a failed call."""
-    return error.code(), error.details() or ""
+    return error.code(), error.details()
 
 
-def is_not_found(error: grpc.aio.AioRpcError) -> bool:
+def is_not_found(error: rpc.RpcError) -> bool:
     """Whether the thing is gone."""
-    return error.code() is grpc.StatusCode.NOT_FOUND
+    return error.code() is rpc.StatusCode.NOT_FOUND
 
 
-def translate(error: grpc.aio.AioRpcError) -> Exception:
+def translate(error: rpc.RpcError) -> Exception:
     """What a failed call means when its caller knows no better."""
     code, words = status_of(error)
-    if code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED):
+    if code in (rpc.StatusCode.UNAVAILABLE, rpc.StatusCode.DEADLINE_EXCEEDED, rpc.StatusCode.CANCELLED):
         return RuntimeUnavailable(f"containerd does not answer: {words.rsplit(' error: ', 1)[-1]}")
     return NodeFault(f"containerd: {words or code.name}")
 
@@ -61,7 +54,7 @@ async def translated() -> AsyncIterator[None]:
     """Turns gRPC errors into ours."""
     try:
         yield
-    except grpc.aio.AioRpcError as error:
+    except rpc.RpcError as error:
         raise translate(error) from error
 
 
@@ -69,7 +62,7 @@ async def unless_gone(call: Awaitable[T]) -> T | None:
     """The call's answer, None when the thing it is about is gone."""
     try:
         return await call
-    except grpc.aio.AioRpcError as error:
+    except rpc.RpcError as error:
         if is_not_found(error):
             return None
         raise
@@ -91,7 +84,7 @@ async def settled(call: Callable[[], Awaitable[T]]) -> T:
     while True:
         try:
             return await call()
-        except grpc.aio.AioRpcError as error:
+        except rpc.RpcError as error:
             words = error.details() or ""
             pause = next((seconds for signs, seconds in _SETTLING if signs.search(words)), None)
             if pause is None or asyncio.get_running_loop().time() > end:

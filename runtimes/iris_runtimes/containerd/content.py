@@ -8,10 +8,9 @@ import json
 import tarfile
 from typing import Any, BinaryIO
 
-import grpc
-
+from iris_runtimes import rpc
 from iris_runtimes.containerd.channel import in_namespace
-from iris_runtimes.containerd.proto import content_pb2, content_pb2_grpc
+from iris_runtimes.containerd.proto import content_pb2
 from iris_runtimes.errors import ImageInvalid
 
 _READ_SECONDS = 600.0
@@ -20,11 +19,11 @@ _MAX_JSON_BYTES = 8 * 2**20
 
 
 class Content:
-    """The blobs of one containerd namespace. Calls raise grpc.aio.AioRpcError."""
+    """The blobs of one containerd namespace. Calls raise rpc.RpcError."""
 
-    def __init__(self, channel: grpc.aio.Channel, namespace: str) -> None:
+    def __init__(self, channel: rpc.Channel, namespace: str) -> None:
         self._namespace = namespace
-        self._content = content_pb2_grpc.ContentStub(channel)
+        self._content = rpc.Service(channel, content_pb2, "Content")
 
     async def document(self, digest: str) -> dict[str, Any]:
         """A manifest, index or configuration. ImageInvalid when it is none."""
@@ -81,7 +80,7 @@ class _Stream(io.RawIOBase):
 
     async def _next(self) -> bytes:
         message = await self._call.read()
-        return b"" if message is grpc.aio.EOF else bytes(message.data)
+        return b"" if message is rpc.EOF else bytes(message.data)
 
 
 def _extract(layer: BinaryIO, names: set[str]) -> dict[str, str]:

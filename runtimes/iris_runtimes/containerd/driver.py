@@ -13,9 +13,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import grpc
 from google.protobuf.empty_pb2 import Empty
 
+from iris_runtimes import rpc
 from iris_runtimes.containerd.cdi import CDI_FOLDERS, CdiRegistry
 from iris_runtimes.containerd.cdi_edits import apply_edits
 from iris_runtimes.containerd.channel import call_options, in_namespace, is_not_found, open_channel, translated
@@ -33,7 +33,7 @@ from iris_runtimes.containerd.observe import Observer
 from iris_runtimes.containerd.oci_security import EVERY_CAPABILITY
 from iris_runtimes.containerd.oci_spec import build_spec, process_args
 from iris_runtimes.containerd.pod_context import read_pod_context
-from iris_runtimes.containerd.proto import containers_pb2_grpc, tasks_pb2, tasks_pb2_grpc, version_pb2_grpc
+from iris_runtimes.containerd.proto import containers_pb2, tasks_pb2, version_pb2
 from iris_runtimes.containerd.shims import PER_SHIM, Shims
 from iris_runtimes.containerd.start_errors import start_error
 from iris_runtimes.containerd.stats import stats_of
@@ -99,9 +99,9 @@ class ContainerdRuntime:
         self._node_dev = node_dev
         self._nvidia = NvidiaRuntime(self._channel, nvidia_runtime)
         self._node_capabilities = node_capabilities
-        self._containers = containers_pb2_grpc.ContainersStub(self._channel)
-        self._tasks = tasks_pb2_grpc.TasksStub(self._channel)
-        self._version = version_pb2_grpc.VersionStub(self._channel)
+        self._containers = rpc.Service(self._channel, containers_pb2, "Containers")
+        self._tasks = rpc.Service(self._channel, tasks_pb2, "Tasks")
+        self._version = rpc.Service(self._channel, version_pb2, "Version")
         self._cgroup_v2 = Path("/sys/fs/cgroup/cgroup.controllers").exists()
 
     async def close(self) -> None:
@@ -264,7 +264,7 @@ class ContainerdRuntime:
         self._insides.note(spec.id, {})
         try:
             pid = await self._maker.make(spec, body, config.chain_id, road.runtime_binary)
-        except grpc.aio.AioRpcError as error:
+        except rpc.RpcError as error:
             if is_not_found(error):
                 self._images.forget_unpacked(config)
             failure = start_error(error, body["process"]["args"][0], spec.image)
@@ -323,7 +323,7 @@ class ContainerdRuntime:
         request = tasks_pb2.MetricsRequest(filters=[f"id=={sandbox_id}"])
         try:
             answer = await self._tasks.Metrics(request, **self._call)
-        except grpc.aio.AioRpcError:
+        except rpc.RpcError:
             return 0, None
         return memory_facts(answer.metrics[0].data) if answer.metrics else (0, None)
 

@@ -12,12 +12,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import grpc
 from google.protobuf.any_pb2 import Any as AnyMessage
 
+from iris_runtimes import rpc
 from iris_runtimes.containerd.channel import call_options, is_not_found, status_of, unless_gone
 from iris_runtimes.containerd.fifos import InputPipe, OutputPipe
-from iris_runtimes.containerd.proto import containers_pb2, containers_pb2_grpc, process_pb2, tasks_pb2, tasks_pb2_grpc
+from iris_runtimes.containerd.proto import containers_pb2, process_pb2, tasks_pb2
 from iris_runtimes.containerd.session import ContainerdSession, Streams
 from iris_runtimes.containerd.start_errors import start_error
 from iris_runtimes.errors import InvalidSpec, NodeFault, RuntimeFault, SandboxNotFound, SandboxNotRunning
@@ -35,16 +35,16 @@ _NOTED_SECONDS = 0.2
 class Executor:
     """Makes sessions in the sandboxes of one containerd namespace."""
 
-    def __init__(self, channel: grpc.aio.Channel, namespace: str, folder: Path) -> None:
+    def __init__(self, channel: rpc.Channel, namespace: str, folder: Path) -> None:
         self._channel = channel
         self._namespace = namespace
         self._folder = folder
         self._call = call_options(namespace)
-        self._containers = containers_pb2_grpc.ContainersStub(channel)
-        self._tasks = tasks_pb2_grpc.TasksStub(channel)
+        self._containers = rpc.Service(channel, containers_pb2, "Containers")
+        self._tasks = rpc.Service(channel, tasks_pb2, "Tasks")
 
     async def execute(self, sandbox_id: str, request: ExecRequest, outer: str = "") -> ContainerdSession:
-        """See protocol.Runtime.execute. `outer`: what the sandbox is inside of. Raises grpc.aio.AioRpcError for what a caller
+        """See protocol.Runtime.execute. `outer`: what the sandbox is inside of. Raises rpc.RpcError for what a caller
         can't know better."""
         if not request.command:
             raise InvalidSpec("a command to run in a sandbox needs at least a program")
@@ -62,7 +62,7 @@ class Executor:
         session = ContainerdSession(self._channel, self._namespace, sandbox_id, exec_id, folder, streams, sweep)
         try:
             await self._begin(sandbox_id, exec_id, folder, request, spec)
-        except grpc.aio.AioRpcError as error:
+        except rpc.RpcError as error:
             await session.abandon()
             raise await self.failure(error, sandbox_id, request.command[0]) from error
         except BaseException:
@@ -73,10 +73,10 @@ class Executor:
             await session.resize(request.columns, request.rows)
         return session
 
-    async def failure(self, error: grpc.aio.AioRpcError, sandbox_id: str, command: str) -> RuntimeFault:
+    async def failure(self, error: rpc.RpcError, sandbox_id: str, command: str) -> RuntimeFault:
         """What it means that a command could not be started in a sandbox."""
         code, _ = status_of(error)
-        if is_not_found(error) or code is grpc.StatusCode.FAILED_PRECONDITION:
+        if is_not_found(error) or code is rpc.StatusCode.FAILED_PRECONDITION:
             return _not_running(sandbox_id)
         failure = start_error(error, command, f"of sandbox {sandbox_id}")
         if isinstance(failure, NodeFault) and not await self._still_runs(sandbox_id):
@@ -108,7 +108,7 @@ class Executor:
     async def sweep(self, sandbox_id: str, exec_id: str, signal: int = 9) -> bool:
         """Signal a command and its descendants, as root, by the sandbox's own shell; False when that could not be."""
         own = f"{EXEC_PREFIX}{uuid.uuid4().hex}-sweep"
-        with suppress(grpc.aio.AioRpcError, TimeoutError, SandboxNotFound):
+        with suppress(rpc.RpcError, TimeoutError, SandboxNotFound):
             main = await self._process_of(sandbox_id)
             busybox = main["args"][-1] if holds(main["args"]) else ""
             process = process_spec(main, sweep_request(exec_id, signal, busybox), own)
@@ -131,7 +131,7 @@ class Executor:
     async def _process_of(self, sandbox_id: str) -> dict[str, Any]:
         try:
             found = await self._containers.Get(containers_pb2.GetContainerRequest(id=sandbox_id), **self._call)
-        except grpc.aio.AioRpcError as error:
+        except rpc.RpcError as error:
             if is_not_found(error):
                 raise SandboxNotFound(f"no sandbox {sandbox_id}") from error
             raise

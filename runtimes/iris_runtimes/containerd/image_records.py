@@ -5,20 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import grpc
 from google.protobuf.field_mask_pb2 import FieldMask
 
+from iris_runtimes import rpc
 from iris_runtimes.containerd.channel import call_options, unless_gone
 from iris_runtimes.containerd.image_config import ImageConfig
 from iris_runtimes.containerd.maker import SNAPSHOTTER
-from iris_runtimes.containerd.proto import (
-    containers_pb2,
-    containers_pb2_grpc,
-    images_pb2,
-    images_pb2_grpc,
-    snapshots_pb2,
-    snapshots_pb2_grpc,
-)
+from iris_runtimes.containerd.proto import containers_pb2, images_pb2, snapshots_pb2
 
 # On the image, so that a new agent knows; written this seldom, for each start would cost a write to the disk.
 LAST_USED_LABEL = "iris.dev/last-used"
@@ -26,13 +19,13 @@ _TOUCH_EVERY = timedelta(minutes=10)
 
 
 class ImageRecords:
-    """Calls raise grpc.aio.AioRpcError."""
+    """Calls raise rpc.RpcError."""
 
-    def __init__(self, channel: grpc.aio.Channel, namespace: str) -> None:
+    def __init__(self, channel: rpc.Channel, namespace: str) -> None:
         self._call = call_options(namespace)
-        self._images = images_pb2_grpc.ImagesStub(channel)
-        self._containers = containers_pb2_grpc.ContainersStub(channel)
-        self._snapshots = snapshots_pb2_grpc.SnapshotsStub(channel)
+        self._images = rpc.Service(channel, images_pb2, "Images")
+        self._containers = rpc.Service(channel, containers_pb2, "Containers")
+        self._snapshots = rpc.Service(channel, snapshots_pb2, "Snapshots")
         self._used: dict[str, datetime] = {}
         self._written: dict[str, datetime] = {}
         self._sizes: dict[str, int] = {}

@@ -10,14 +10,13 @@ from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any
 
-import grpc
-
+from iris_runtimes import rpc
 from iris_runtimes.containerd.channel import call_options, translated, unless_gone
 from iris_runtimes.containerd.content import Content
 from iris_runtimes.containerd.image_config import Accounts, ImageConfig, parse_config, pick_manifest
 from iris_runtimes.containerd.image_records import ImageRecords
 from iris_runtimes.containerd.maker import SNAPSHOTTER
-from iris_runtimes.containerd.proto import snapshots_pb2, snapshots_pb2_grpc, types_pb2
+from iris_runtimes.containerd.proto import snapshots_pb2, types_pb2
 from iris_runtimes.containerd.transfer import STALL_SECONDS, OnProgress, Puller
 from iris_runtimes.errors import ImageInUse, ImageInvalid, ImageNotFound, ImagePullFailed, NodeFault
 from iris_runtimes.protocol import Credentials, Image, PullPolicy, StoredImage
@@ -33,7 +32,7 @@ class Images:
 
     def __init__(
         self,
-        channel: grpc.aio.Channel,
+        channel: rpc.Channel,
         namespace: str,
         default_registry: str = "",
         hosts_dir: str = HOSTS_DIR,
@@ -42,7 +41,7 @@ class Images:
         self.default_registry = default_registry
         self._call = call_options(namespace)
         self._records = ImageRecords(channel, namespace)
-        self._snapshots = snapshots_pb2_grpc.SnapshotsStub(channel)
+        self._snapshots = rpc.Service(channel, snapshots_pb2, "Snapshots")
         self._content = Content(channel, namespace)
         here = types_pb2.Platform(os="linux", architecture=ARCHITECTURE)
         self._puller = Puller(channel, namespace, here, SNAPSHOTTER, hosts_dir, stall_seconds)

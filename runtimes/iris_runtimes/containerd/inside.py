@@ -10,15 +10,15 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-import grpc
 from google.protobuf.any_pb2 import Any as AnyMessage
 
+from iris_runtimes import rpc
 from iris_runtimes.containerd.channel import call_options, settled, unless_gone
 from iris_runtimes.containerd.executor import PROCESS_TYPE, Executor, process_spec
 from iris_runtimes.containerd.exits import memory_facts
 from iris_runtimes.containerd.maker import STARTED_LABEL, unless_there
 from iris_runtimes.containerd.oci_spec import LOG_PATH_ANNOTATION, SPEC_TYPE
-from iris_runtimes.containerd.proto import containers_pb2, containers_pb2_grpc, tasks_pb2, tasks_pb2_grpc
+from iris_runtimes.containerd.proto import containers_pb2, tasks_pb2
 from iris_runtimes.containerd.shims import RUNTIME
 from iris_runtimes.containerd.stats import stats_of
 from iris_runtimes.errors import SandboxNotFound
@@ -34,13 +34,13 @@ _KILL_SECONDS = 10.0
 
 
 class Insides:
-    """Those of one containerd namespace. Calls raise grpc.aio.AioRpcError."""
+    """Those of one containerd namespace. Calls raise rpc.RpcError."""
 
-    def __init__(self, channel: grpc.aio.Channel, namespace: str, executor: Executor) -> None:
+    def __init__(self, channel: rpc.Channel, namespace: str, executor: Executor) -> None:
         self._namespace = namespace
         self._call = call_options(namespace)
-        self._containers = containers_pb2_grpc.ContainersStub(channel)
-        self._tasks = tasks_pb2_grpc.TasksStub(channel)
+        self._containers = rpc.Service(channel, containers_pb2, "Containers")
+        self._tasks = rpc.Service(channel, tasks_pb2, "Tasks")
         self._executor = executor
         # Sandbox -> the one it is inside of, "" for one on its own: this never changes, so each is asked for once.
         self._outer: dict[str, str] = {}
@@ -84,7 +84,7 @@ class Insides:
             await self._mark_begun(spec.id)
             start = tasks_pb2.StartRequest(container_id=spec.inside, exec_id=spec.id)
             started = await self._tasks.Start(start, **self._call)
-        except grpc.aio.AioRpcError as error:
+        except rpc.RpcError as error:
             raise await self._executor.failure(error, spec.inside, args[0]) from error
         return int(started.pid)
 
@@ -101,8 +101,8 @@ class Insides:
         request = tasks_pb2.KillRequest(container_id=outer, exec_id=sandbox_id, signal=signal)
         try:
             await unless_gone(self._tasks.Kill(request, **self._call))
-        except grpc.aio.AioRpcError as error:
-            if error.code() is not grpc.StatusCode.FAILED_PRECONDITION and "finished" not in (error.details() or ""):
+        except rpc.RpcError as error:
+            if error.code() is not rpc.StatusCode.FAILED_PRECONDITION and "finished" not in (error.details() or ""):
                 raise
         if everyone and signal == _KILL:
             await self._sweep(outer, sandbox_id)
@@ -181,7 +181,7 @@ class Insides:
         request = tasks_pb2.MetricsRequest(filters=[f"id=={sandbox_id}"])
         try:
             answer = await self._tasks.Metrics(request, **self._call)
-        except grpc.aio.AioRpcError:
+        except rpc.RpcError:
             return None
         return answer.metrics[0] if answer.metrics else None
 

@@ -10,22 +10,13 @@ import json
 from collections.abc import Awaitable, Sequence
 from typing import Any, TypeVar
 
-import grpc
 from google.protobuf.any_pb2 import Any as AnyMessage
 from google.protobuf.field_mask_pb2 import FieldMask
 
+from iris_runtimes import rpc
 from iris_runtimes.containerd.channel import call_options, settled, translate, unless_gone
 from iris_runtimes.containerd.oci_spec import SPEC_TYPE
-from iris_runtimes.containerd.proto import (
-    containers_pb2,
-    containers_pb2_grpc,
-    runc_pb2,
-    snapshots_pb2,
-    snapshots_pb2_grpc,
-    tasks_pb2,
-    tasks_pb2_grpc,
-    types_pb2,
-)
+from iris_runtimes.containerd.proto import containers_pb2, runc_pb2, snapshots_pb2, tasks_pb2, types_pb2
 from iris_runtimes.containerd.shims import GROUP_ANNOTATION, GROUP_LABEL, Room, Shims
 from iris_runtimes.errors import NodeFault, RuntimeUnavailable
 from iris_runtimes.protocol import SandboxSpec
@@ -39,15 +30,15 @@ T = TypeVar("T")
 
 
 class Maker:
-    """Writes the sandboxes of one containerd namespace. Calls raise grpc.aio.AioRpcError."""
+    """Writes the sandboxes of one containerd namespace. Calls raise rpc.RpcError."""
 
-    def __init__(self, channel: grpc.aio.Channel, namespace: str, shims: Shims) -> None:
+    def __init__(self, channel: rpc.Channel, namespace: str, shims: Shims) -> None:
         self._namespace = namespace
         self._shims = shims
         self._call = call_options(namespace)
-        self._containers = containers_pb2_grpc.ContainersStub(channel)
-        self._snapshots = snapshots_pb2_grpc.SnapshotsStub(channel)
-        self._tasks = tasks_pb2_grpc.TasksStub(channel)
+        self._containers = rpc.Service(channel, containers_pb2, "Containers")
+        self._snapshots = rpc.Service(channel, snapshots_pb2, "Snapshots")
+        self._tasks = rpc.Service(channel, tasks_pb2, "Tasks")
 
     async def make(self, spec: SandboxSpec, body: dict[str, Any], parent_snapshot: str, binary: str = "") -> int:
         """Make it and start its command; its process id, 0 when an earlier start made it. `binary`: in runc's place."""
@@ -84,8 +75,8 @@ class Maker:
         request = tasks_pb2.KillRequest(container_id=sandbox_id, signal=signal, all=everyone)
         try:
             await unless_gone(self._tasks.Kill(request, **self._call))
-        except grpc.aio.AioRpcError as error:
-            if error.code() is not grpc.StatusCode.FAILED_PRECONDITION:
+        except rpc.RpcError as error:
+            if error.code() is not rpc.StatusCode.FAILED_PRECONDITION:
                 raise
 
     async def wait(self, sandbox_id: str, seconds: float | None = None) -> None:
@@ -130,14 +121,14 @@ class Maker:
         request = tasks_pb2.DeleteTaskRequest(container_id=sandbox_id)
         try:
             return await unless_gone(self._tasks.Delete(request, **self._call)) is not None
-        except grpc.aio.AioRpcError as error:
+        except rpc.RpcError as error:
             if "running" not in (error.details() or ""):  # the shim's error comes as UNKNOWN, with words only
                 raise
         await self.signal(sandbox_id, 9, everyone=True)
         try:
             await self.wait(sandbox_id, _KILL_SECONDS)
-        except grpc.aio.AioRpcError as error:
-            if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
+        except rpc.RpcError as error:
+            if error.code() is rpc.StatusCode.DEADLINE_EXCEEDED:
                 words = (
                     f"sandbox {sandbox_id} still runs {_KILL_SECONDS:.0f} s after SIGKILL: the node's kernel holds it"
                 )
@@ -158,7 +149,7 @@ class Maker:
         task = tasks_pb2.CreateTaskRequest(container_id=sandbox_id, rootfs=prepared.mounts)
         try:
             await settled(lambda: self._create_task(task))
-        except grpc.aio.AioRpcError as error:
+        except rpc.RpcError as error:
             if isinstance(translate(error), RuntimeUnavailable):
                 raise
             return  # it can't be made, by whatever is wrong with it: containerd has cleared up after the attempt
@@ -169,7 +160,7 @@ async def unless_there(call: Awaitable[T]) -> T | None:
     """The call's answer, None when what it makes is there already."""
     try:
         return await call
-    except grpc.aio.AioRpcError as error:
-        if error.code() is grpc.StatusCode.ALREADY_EXISTS:
+    except rpc.RpcError as error:
+        if error.code() is rpc.StatusCode.ALREADY_EXISTS:
             return None
         raise

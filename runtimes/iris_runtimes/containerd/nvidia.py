@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import logging
 
-import grpc
-
+from iris_runtimes import rpc
 from iris_runtimes.containerd.channel import status_of
 from iris_runtimes.containerd.gpus import nvidia_program
-from iris_runtimes.containerd.proto import cri_pb2, cri_pb2_grpc
+from iris_runtimes.containerd.proto import cri_pb2
 
 log = logging.getLogger(__name__)
 
@@ -19,8 +18,8 @@ _SECONDS = 10.0
 class NvidiaRuntime:
     """`program`: as known beforehand; empty: ask when it is needed, until there is one."""
 
-    def __init__(self, channel: grpc.aio.Channel, program: str = "") -> None:
-        self._kubelets = cri_pb2_grpc.RuntimeServiceStub(channel)
+    def __init__(self, channel: rpc.Channel, program: str = "") -> None:
+        self._kubelets = rpc.Service(channel, cri_pb2, "RuntimeService")
         self._program = program
 
     async def program(self) -> str:
@@ -29,7 +28,7 @@ class NvidiaRuntime:
             try:
                 answer = await self._kubelets.Status(cri_pb2.StatusRequest(verbose=True), timeout=_SECONDS)
                 self._program = nvidia_program(json.loads(answer.info.get("config") or "{}"))
-            except grpc.aio.AioRpcError as error:
+            except rpc.RpcError as error:
                 log.debug("asking containerd for NVIDIA's runtime: %s", status_of(error)[1])
             except (ValueError, AttributeError) as error:
                 log.warning("containerd's settings for the kubelet can't be read: %s", error)

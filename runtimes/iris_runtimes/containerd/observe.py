@@ -7,19 +7,12 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-import grpc
-
+from iris_runtimes import rpc
 from iris_runtimes.containerd.channel import call_options, settled, unless_gone
 from iris_runtimes.containerd.inside import INSIDE_LABEL
 from iris_runtimes.containerd.maker import STARTED_LABEL
 from iris_runtimes.containerd.oci_spec import LOG_PATH_ANNOTATION
-from iris_runtimes.containerd.proto import (
-    containers_pb2,
-    containers_pb2_grpc,
-    process_pb2,
-    tasks_pb2,
-    tasks_pb2_grpc,
-)
+from iris_runtimes.containerd.proto import containers_pb2, process_pb2, tasks_pb2
 from iris_runtimes.containerd.shims import KEEPER_LABEL
 from iris_runtimes.protocol import Exit, Sandbox, SandboxState
 
@@ -27,13 +20,13 @@ _LOST_CODE = 255
 
 
 class Observer:
-    """Reads the sandboxes of one containerd namespace. Calls raise grpc.aio.AioRpcError."""
+    """Reads the sandboxes of one containerd namespace. Calls raise rpc.RpcError."""
 
-    def __init__(self, channel: grpc.aio.Channel, namespace: str, changing: Callable[[str], bool]) -> None:
+    def __init__(self, channel: rpc.Channel, namespace: str, changing: Callable[[str], bool]) -> None:
         """`changing`: whether a sandbox is just being made or removed, so that it says nothing when it has no task."""
         self._call = call_options(namespace)
-        self._containers = containers_pb2_grpc.ContainersStub(channel)
-        self._tasks = tasks_pb2_grpc.TasksStub(channel)
+        self._containers = rpc.Service(channel, containers_pb2, "Containers")
+        self._tasks = rpc.Service(channel, tasks_pb2, "Tasks")
 
         self._changing = changing
 

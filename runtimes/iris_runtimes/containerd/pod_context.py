@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from iris_runtimes import rpc
 from iris_runtimes.containerd.channel import call_options
-from iris_runtimes.containerd.proto import containers_pb2, containers_pb2_grpc
+from iris_runtimes.containerd.proto import containers_pb2
 from iris_runtimes.errors import NodeFault
 from iris_runtimes.protocol import CgroupParent, Device, Mount, PodContext
 
@@ -15,7 +16,7 @@ _KUBERNETES = "k8s.io"
 _USUAL_DEVICES = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/console"}
 
 
-async def read_pod_context(containers: containers_pb2_grpc.ContainersStub, pod_uid: str) -> PodContext:
+async def read_pod_context(containers: rpc.Service, pod_uid: str) -> PodContext:
     """The context of the running container (not the sandbox) of that Pod. NodeFault when there is none."""
     request = containers_pb2.ListContainersRequest(
         filters=[f'labels."io.kubernetes.pod.uid"=={pod_uid},labels."io.cri-containerd.kind"==container']

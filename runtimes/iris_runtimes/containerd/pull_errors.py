@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import grpc
-
+from iris_runtimes import rpc
 from iris_runtimes.containerd.channel import status_of, translate
 from iris_runtimes.errors import ImageInvalid, ImageNotFound, ImagePullFailed, RuntimeFault, RuntimeUnavailable
 from iris_runtimes.pull_words import meaning_of
 
-_BY_CODE: dict[grpc.StatusCode, type[RuntimeFault]] = {
-    grpc.StatusCode.INVALID_ARGUMENT: ImageInvalid,
-    grpc.StatusCode.NOT_FOUND: ImageNotFound,
+_BY_CODE: dict[rpc.StatusCode, type[RuntimeFault]] = {
+    rpc.StatusCode.INVALID_ARGUMENT: ImageInvalid,
+    rpc.StatusCode.NOT_FOUND: ImageNotFound,
 }
 
 
-def pull_error(reference: str, error: grpc.aio.AioRpcError, *, with_secret: bool) -> RuntimeFault:
+def pull_error(reference: str, error: rpc.RpcError, *, with_secret: bool) -> RuntimeFault:
     """RuntimeUnavailable when containerd did not answer; else what the words mean, or when they say nothing, the code."""
     code, words = status_of(error)
     general = translate(error)

@@ -9,11 +9,10 @@ from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-import grpc
-
+from iris_runtimes import rpc
 from iris_runtimes.containerd.channel import call_options, in_namespace, translate, translated, unless_gone
 from iris_runtimes.containerd.fifos import InputPipe, OutputPipe
-from iris_runtimes.containerd.proto import tasks_pb2, tasks_pb2_grpc
+from iris_runtimes.containerd.proto import tasks_pb2
 from iris_runtimes.execution import Output, Stream
 from iris_runtimes.streams import merged
 
@@ -35,7 +34,7 @@ class ContainerdSession:
 
     def __init__(
         self,
-        channel: grpc.aio.Channel,
+        channel: rpc.Channel,
         namespace: str,
         sandbox_id: str,
         exec_id: str,
@@ -48,7 +47,7 @@ class ContainerdSession:
         self.sandbox_id = sandbox_id
         self._namespace = namespace
         self._call = call_options(namespace)
-        self._tasks = tasks_pb2_grpc.TasksStub(channel)
+        self._tasks = rpc.Service(channel, tasks_pb2, "Tasks")
         self._folder = folder
         self._streams = streams
         self._sweep = sweep
@@ -87,7 +86,7 @@ class ContainerdSession:
         request = tasks_pb2.ResizePtyRequest(
             container_id=self.sandbox_id, exec_id=self.exec_id, width=columns, height=rows
         )
-        with suppress(grpc.aio.AioRpcError):  # it has ended meanwhile
+        with suppress(rpc.RpcError):  # it has ended meanwhile
             await self._tasks.ResizePty(request, **self._call)
 
     async def wait(self) -> int:
@@ -123,7 +122,7 @@ class ContainerdSession:
                 pipe.close()
         shutil.rmtree(self._folder, ignore_errors=True)
         request = tasks_pb2.DeleteProcessRequest(container_id=self.sandbox_id, exec_id=self.exec_id)
-        with suppress(grpc.aio.AioRpcError):  # never made, or gone with its sandbox
+        with suppress(rpc.RpcError):  # never made, or gone with its sandbox
             await self._tasks.DeleteProcess(request, **self._call)
 
     async def _end(self) -> int:
@@ -140,6 +139,6 @@ class ContainerdSession:
         request = tasks_pb2.KillRequest(container_id=self.sandbox_id, exec_id=self.exec_id, signal=_KILL)
         try:
             await unless_gone(self._tasks.Kill(request, **self._call))
-        except grpc.aio.AioRpcError as error:
-            if error.code() is not grpc.StatusCode.FAILED_PRECONDITION and "finished" not in (error.details() or ""):
+        except rpc.RpcError as error:
+            if error.code() is not rpc.StatusCode.FAILED_PRECONDITION and "finished" not in (error.details() or ""):
                 raise translate(error) from error

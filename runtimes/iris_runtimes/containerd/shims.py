@@ -14,13 +14,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-import grpc
 from google.protobuf.any_pb2 import Any as AnyMessage
 
+from iris_runtimes import rpc
 from iris_runtimes.containerd.channel import call_options, settled, translate, unless_gone
 from iris_runtimes.containerd.keeper import PROGRAM, keeper_program, keeper_spec
 from iris_runtimes.containerd.oci_spec import SPEC_TYPE
-from iris_runtimes.containerd.proto import containers_pb2, containers_pb2_grpc, runc_pb2, tasks_pb2, tasks_pb2_grpc
+from iris_runtimes.containerd.proto import containers_pb2, runc_pb2, tasks_pb2
 from iris_runtimes.containerd.shim_helper import ShimHelper
 from iris_runtimes.errors import RuntimeUnavailable
 from iris_runtimes.protocol import CgroupParent
@@ -46,16 +46,16 @@ class Room:
 
 
 class Shims:
-    """The shared shims of one containerd namespace. Calls raise grpc.aio.AioRpcError."""
+    """The shared shims of one containerd namespace. Calls raise rpc.RpcError."""
 
     def __init__(
-        self, channel: grpc.aio.Channel, namespace: str, folder: Path, most: int, busybox: Path | None = None
+        self, channel: rpc.Channel, namespace: str, folder: Path, most: int, busybox: Path | None = None
     ) -> None:
         """`folder`: for the keepers' program, the same path here and for containerd. `most`: sandboxes of a shim; below two
         each has its own. `busybox`: a static one, for the helper that makes joining a shim cheap."""
         self._call = call_options(namespace)
-        self._containers = containers_pb2_grpc.ContainersStub(channel)
-        self._tasks = tasks_pb2_grpc.TasksStub(channel)
+        self._containers = rpc.Service(channel, containers_pb2, "Containers")
+        self._tasks = rpc.Service(channel, tasks_pb2, "Tasks")
         self._folder = folder
         self._helper = ShimHelper(folder.with_name("shims"), busybox)
         self._most = most
@@ -108,7 +108,7 @@ class Shims:
         """Remove the keepers of nothing; the others stay with their sandboxes."""
         async with self._lock:
             for keeper in [one for one, members in self._members.items() if not members]:
-                with suppress(grpc.aio.AioRpcError):  # the next agent does it
+                with suppress(rpc.RpcError):  # the next agent does it
                     await self._remove(keeper)
 
     def _join(self, sandbox_id: str, keeper: str) -> None:
@@ -146,11 +146,11 @@ class Shims:
                 self._most = 0
                 return ""
             await self._start(keeper, cgroup)
-        except (OSError, grpc.aio.AioRpcError) as error:
-            if isinstance(error, grpc.aio.AioRpcError) and isinstance(translate(error), RuntimeUnavailable):
+        except (OSError, rpc.RpcError) as error:
+            if isinstance(error, rpc.RpcError) and isinstance(translate(error), RuntimeUnavailable):
                 raise
             self._most = 0  # sandboxes run as well with a shim each
-            with suppress(grpc.aio.AioRpcError):
+            with suppress(rpc.RpcError):
                 await self._remove(keeper)
             return ""
         self._members[keeper] = set()
@@ -179,7 +179,7 @@ class Shims:
         self._members.pop(keeper, None)
         self._open.pop(keeper, None)
         kill = tasks_pb2.KillRequest(container_id=keeper, signal=9, all=True)
-        with suppress(grpc.aio.AioRpcError):  # it has ended
+        with suppress(rpc.RpcError):  # it has ended
             await self._tasks.Kill(kill, **self._call)
             wait = tasks_pb2.WaitRequest(container_id=keeper)
             await self._tasks.Wait(wait, **{**self._call, "timeout": _KILL_SECONDS})

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import grpc
-
+from iris_runtimes import rpc
 from iris_runtimes.containerd.channel import status_of, translate
 from iris_runtimes.errors import RuntimeFault, RuntimeUnavailable
 from iris_runtimes.start_words import meaning_of
 
 
-def start_error(error: grpc.aio.AioRpcError, command: str, image: str) -> RuntimeFault:
+def start_error(error: rpc.RpcError, command: str, image: str) -> RuntimeFault:
     """RuntimeUnavailable when containerd did not answer, else what runc's words mean."""
     translated = translate(error)
     if isinstance(translated, RuntimeUnavailable):

@@ -6,20 +6,13 @@ import asyncio
 import uuid
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any, NoReturn
+from typing import Any
 
-import grpc
 from google.protobuf.any_pb2 import Any as AnyMessage
 
+from iris_runtimes import rpc
 from iris_runtimes.containerd.channel import in_namespace
-from iris_runtimes.containerd.proto import (
-    streaming_pb2,
-    streaming_pb2_grpc,
-    transfer_pb2,
-    transfer_service_pb2,
-    transfer_service_pb2_grpc,
-    types_pb2,
-)
+from iris_runtimes.containerd.proto import streaming_pb2, transfer_pb2, transfer_service_pb2, types_pb2
 from iris_runtimes.containerd.pull_errors import pull_error
 from iris_runtimes.errors import ImagePullFailed, ImageUnauthorized
 from iris_runtimes.protocol import Credentials, PullProgress
@@ -34,7 +27,7 @@ class Puller:
 
     def __init__(
         self,
-        channel: grpc.aio.Channel,
+        channel: rpc.Channel,
         namespace: str,
         platform: types_pb2.Platform,
         snapshotter: str,
@@ -45,8 +38,8 @@ class Puller:
         self._platform = platform
         self._snapshotter = snapshotter
         self._hosts_dir = hosts_dir
-        self._transfer = transfer_service_pb2_grpc.TransferStub(channel)
-        self._streaming = streaming_pb2_grpc.StreamingStub(channel)
+        self._transfer = rpc.Service(channel, transfer_service_pb2, "Transfer")
+        self._streaming = rpc.Service(channel, streaming_pb2, "Streaming")
         self._stall_seconds = stall_seconds
 
     async def pull(
@@ -59,7 +52,7 @@ class Puller:
                 async with asyncio.timeout(self._stall_seconds) as patience:
                     await self._pull_once(name, one, _Progress(on_progress, patience, self._stall_seconds))
                 return
-            except grpc.aio.AioRpcError as error:
+            except rpc.RpcError as error:
                 failure = pull_error(reference, error, with_secret=one is not None)
                 if left == 0 or not isinstance(failure, ImageUnauthorized):
                     raise failure from error
@@ -104,11 +97,9 @@ class Puller:
     async def _stream(self, stream_id: str, answer: Callable[[AnyMessage], AnyMessage | None]) -> AsyncIterator[None]:
         """A stream by that id, acknowledged by containerd before the body runs; each message goes to `answer`."""
         stream = self._streaming.Stream(metadata=self._metadata)
-        try:
-            await stream.write(_pack(streaming_pb2.StreamInit(id=stream_id)))
-            await _acknowledged(stream)
-        except asyncio.InvalidStateError:  # grpc's word for a write to a call that has failed
-            await _raise_failure(stream)
+        await stream.write(_pack(streaming_pb2.StreamInit(id=stream_id)))
+        if await stream.read() is rpc.EOF:
+            raise rpc.RpcError(rpc.StatusCode.INTERNAL, "containerd ended a stream before it began")
         listener = asyncio.create_task(_listen(stream, answer))
         try:
             yield
@@ -149,22 +140,10 @@ class _Progress:
 
 
 async def _listen(stream: Any, answer: Callable[[AnyMessage], AnyMessage | None]) -> None:
-    while (message := await stream.read()) is not grpc.aio.EOF:
+    while (message := await stream.read()) is not rpc.EOF:
         reply = answer(message)
         if reply is not None:
             await stream.write(reply)
-
-
-async def _acknowledged(stream: Any) -> None:
-    if await stream.read() is grpc.aio.EOF:
-        await _raise_failure(stream)
-
-
-async def _raise_failure(call: Any) -> NoReturn:
-    """Raise what ended the call."""
-    raise grpc.aio.AioRpcError(
-        await call.code(), await call.initial_metadata(), await call.trailing_metadata(), await call.details()
-    )
 
 
 def _credentials(credentials: Credentials) -> AnyMessage:

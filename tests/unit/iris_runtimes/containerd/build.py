@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import grpc
-
+from iris_runtimes import rpc
 from iris_runtimes.containerd.image_config import ImageConfig
 from iris_runtimes.protocol import CgroupParent, SandboxSpec
 
@@ -29,6 +28,6 @@ def config(**changes: Any) -> ImageConfig:
     return ImageConfig(**{**base, **changes})
 
 
-def failed(words: str, code: grpc.StatusCode = grpc.StatusCode.UNKNOWN) -> grpc.aio.AioRpcError:
+def failed(words: str, code: rpc.StatusCode = rpc.StatusCode.UNKNOWN) -> rpc.RpcError:
     """A failed call."""
-    return grpc.aio.AioRpcError(code, grpc.aio.Metadata(), grpc.aio.Metadata(), words)
+    return rpc.RpcError(code, words)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import grpc
 import pytest
 
+from iris_runtimes import rpc
 from iris_runtimes.containerd.pull_errors import pull_error
 from iris_runtimes.containerd.start_errors import start_error
 from iris_runtimes.errors import (
@@ -74,8 +74,8 @@ def test_pull(words: str, fault: type[RuntimeFault]) -> None:
     assert type(pull_error("r/a:1", failed(words), with_secret=False)) is fault
 
 
-@pytest.mark.parametrize("code", [grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED])
-def test_no_answer_is_never_the_users_fault(code: grpc.StatusCode) -> None:
+@pytest.mark.parametrize("code", [rpc.StatusCode.UNAVAILABLE, rpc.StatusCode.DEADLINE_EXCEEDED])
+def test_no_answer_is_never_the_users_fault(code: rpc.StatusCode) -> None:
     words = "failed to connect to all addresses; last error: UNKNOWN: unix:/run/c.sock: connect failed: error: Connection refused"
     assert type(start_error(failed(words, code), "x", "i")) is RuntimeUnavailable
     found = pull_error("i", failed(words, code), with_secret=True)
