@@ -22,7 +22,7 @@ _SOURCE = Path(__file__).parents[3]
 _BASE_BYTES, _IMAGE_BYTES = 60e6, 150e6
 _STARTS = {
     "operator": ("import iris_operator.app, kubernetes_asyncio.config", "iris-operator"),
-    "agent": ("import aiohttp, grpc.aio, google.protobuf, pydantic, yaml", "iris-agent"),
+    "agent": ("import aiohttp, google.protobuf, pydantic, yaml", "iris-agent"),
 }
 
 
