@@ -50,7 +50,12 @@ def _containerd(config: AgentConfig) -> Runtime:
 def _docker(config: AgentConfig) -> Runtime:
     from iris_runtimes.docker.driver import DEFAULT_SOCKET, DockerRuntime
 
-    return DockerRuntime(os.environ.get("IRIS_DOCKER_SOCKET") or DEFAULT_SOCKET, default_registry=config.image_registry)
+    kubelets = None if config.outside else ContainerdRuntime(config.containerd_socket)
+    return DockerRuntime(
+        os.environ.get("IRIS_DOCKER_SOCKET") or DEFAULT_SOCKET,
+        default_registry=config.image_registry,
+        kubelets=None if kubelets is None else kubelets.pod_context,
+    )
 
 
 def _enroot(config: AgentConfig) -> Runtime:

@@ -25,7 +25,11 @@ from iris_operator.api.slice import Slice
 from iris_operator.manifests.nodepool import slice_labels
 
 # What the agent needs of the node to reach the runtime. Enroot is a program, which no Pod of ours has: the agent says so.
-_RUNTIMES = {"containerd": ("/run/containerd", "Directory"), "docker": ("/var/run/docker.sock", "Socket")}
+# With docker, containerd's folder is there for the kubelet's own containers: they tell the Pod's cgroup and devices.
+_RUNTIMES = {
+    "containerd": [("containerd", "/run/containerd", "Directory")],
+    "docker": [("docker", "/var/run/docker.sock", "Socket"), ("containerd", "/run/containerd", "DirectoryOrCreate")],
+}
 # Where CDI files describe a node's GPUs, and the devices that these name.
 _GPUS = (
     ("cdi-etc", "/etc/cdi", "/etc/cdi", "DirectoryOrCreate"),
@@ -129,11 +133,10 @@ def _agent(owner: Slice, rank: int, size: Amounts, settings: IrisClusterSpec) ->
 
 
 def _runtime(settings: IrisClusterSpec) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    name = settings.worker.runtime
-    if name not in _RUNTIMES:
-        return []
-    path, kind = _RUNTIMES[name]
-    return [({"name": name, "hostPath": {"path": path, "type": kind}}, {"name": name, "mountPath": path})]
+    return [
+        ({"name": name, "hostPath": {"path": path, "type": kind}}, {"name": name, "mountPath": path})
+        for name, path, kind in _RUNTIMES.get(settings.worker.runtime, [])
+    ]
 
 
 def _gpus(size: Amounts, settings: IrisClusterSpec) -> list[tuple[dict[str, Any], dict[str, Any]]]:

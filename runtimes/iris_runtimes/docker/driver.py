@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -23,6 +23,7 @@ from iris_runtimes.docker.container import (
 from iris_runtimes.docker.engine import Engine, EngineError, node_fault, translated
 from iris_runtimes.docker.images import Images
 from iris_runtimes.docker.logs import LogFiles
+from iris_runtimes.docker.pod_context import CONTAINER, POD_UID_LABEL, TYPE_LABEL, context_of, parent_for
 from iris_runtimes.docker.session import execute
 from iris_runtimes.errors import (
     ImageNotFound,
@@ -37,7 +38,6 @@ from iris_runtimes.errors import (
 from iris_runtimes.execution import ExecRequest, ExecSession, Stats
 from iris_runtimes.keyed import KeyedOperations
 from iris_runtimes.protocol import (
-    CgroupParent,
     Credentials,
     Device,
     Exit,
@@ -55,6 +55,7 @@ from iris_runtimes.protocol import (
 from iris_runtimes.start_words import meaning_of
 
 DEFAULT_SOCKET = "/var/run/docker.sock"
+PodContexts = Callable[[str], Awaitable[PodContext]]
 _SIGKILL = 9
 _REMOVE_SECONDS = 20.0
 
@@ -62,7 +63,11 @@ _REMOVE_SECONDS = 20.0
 class DockerRuntime:
     """Satisfies protocol.Runtime."""
 
-    def __init__(self, socket: str = DEFAULT_SOCKET, default_registry: str = "") -> None:
+    def __init__(
+        self, socket: str = DEFAULT_SOCKET, default_registry: str = "", kubelets: PodContexts | None = None
+    ) -> None:
+        """`kubelets`: tells what a Pod was given where the kubelet's containers are not the Engine's own."""
+        self._kubelets = kubelets
         self._engine = Engine(socket)
         self._images = Images(self._engine, default_registry)
         self._logs = LogFiles(self._engine)
@@ -78,8 +83,23 @@ class DockerRuntime:
             return RuntimeVersion(NAME, (await self._engine.json("GET", "/version", seconds=5))["Version"])
 
     async def pod_context(self, pod_uid: str) -> PodContext:
-        """The Engine knows of no Pods: its own cgroup, and no devices but what a Task's spec names."""
-        return PodContext(CgroupParent(""))
+        """By the Engine's own record of our container, else by the kubelet's other runtime. NodeFault when none has it."""
+        labels = [f"{POD_UID_LABEL}={pod_uid}", f"{TYPE_LABEL}={CONTAINER}"]
+        async with translated():
+            listed = await self._engine.json(
+                "GET", "/containers/json", params={"filters": json.dumps({"label": labels})}
+            )
+            found = await self._engine.json("GET", f"/containers/{listed[0]['Id']}/json") if listed else None
+        if found is not None:
+            context = context_of(found)
+        elif self._kubelets is not None:
+            context = await self._kubelets(pod_uid)
+        else:
+            raise NodeFault(
+                f"neither the Engine nor the kubelet's runtime on this node knows a container of Pod {pod_uid}"
+            )
+        # What the Engine starts has the network of the node, or of another of its containers: a path is neither.
+        return replace(context, cgroup=parent_for(context.cgroup, await self._cgroup_driver()), network_namespace="")
 
     async def gpu_way(self, gpus: Sequence[str], devices: Sequence[Device]) -> str:
         if not gpus:
@@ -184,7 +204,7 @@ class DockerRuntime:
             raise NodeFault(f"the log's folder {spec.log_path.parent} can't be made: {error.strerror}") from error
         try:
             if found is None:
-                told = await self._with_gpus(await self._said_in_full(spec))
+                told = await self._in_its_parent(await self._with_gpus(await self._said_in_full(spec)))
                 body = create_body(told, self._images.full(spec.image))
                 await self._engine.json("POST", "/containers/create", body, {"name": spec.id})
             await self._engine.json("POST", f"/containers/{spec.id}/start")
@@ -201,6 +221,15 @@ class DockerRuntime:
             return spec
         without_nvidia(spec.gpus, spec.gpu_devices)
         return replace(spec, gpus=(), devices=(*spec.devices, *spec.gpu_devices))
+
+    async def _in_its_parent(self, spec: SandboxSpec) -> SandboxSpec:
+        if not spec.cgroup.path:
+            return spec
+        return replace(spec, cgroup=parent_for(spec.cgroup, await self._cgroup_driver()))
+
+    async def _cgroup_driver(self) -> str:
+        async with translated():
+            return str((await self._engine.json("GET", "/info")).get("CgroupDriver") or "")
 
     async def _has_nvidia(self) -> bool:
         """As NVIDIA's own tools set the Engine up."""

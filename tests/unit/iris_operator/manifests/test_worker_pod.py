@@ -137,6 +137,11 @@ def test_containerd_and_the_cache_of_the_host() -> None:
     }
 
 
+def test_docker_and_the_kubelets_own_runtime() -> None:
+    found = _host_paths(_mounted({"cpu": 3900}, worker={"runtime": "docker"}))
+    assert found.keys() == {"/var/run/docker.sock", "/run/containerd", "/var/cache/iris"}
+
+
 def test_where_gpus_are_described_and_seen() -> None:
     pod = _pod()["spec"]
     found = _host_paths(_mounted())

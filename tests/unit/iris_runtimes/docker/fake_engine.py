@@ -69,7 +69,8 @@ class FakeContainer:
 
 @dataclass
 class FakeEngine:
-    """`images`: full name -> digest. `pullable`: those that a pull brings."""
+    """`images`: full name -> digest. `pullable`: those that a pull brings. `kubelets`: id -> what it shows of a container
+    that the kubelet has made."""
 
     socket: Path
     images: dict[str, str] = field(default_factory=dict)
@@ -81,6 +82,8 @@ class FakeEngine:
     events: list[dict[str, Any]] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
     own_command: list[str] = field(default_factory=list)
+    info: dict[str, Any] = field(default_factory=lambda: {"CgroupDriver": "cgroupfs", "Runtimes": {"runc": {}}})
+    kubelets: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     @contextlib.asynccontextmanager
     async def serving(self) -> AsyncIterator[FakeEngine]:
@@ -122,15 +125,22 @@ class FakeEngine:
             raise Refused(404, "page not found")
         parts = call.path.removeprefix(f"{VERSION}/").split("/")
         handlers: dict[str, Callable[[Call, list[str]], Awaitable[None]]] = {
-            "containers": self._containers, "exec": self._exec, "images": self._images, "events": self._events,
+            "info": self._info, "containers": self._containers, "exec": self._exec, "images": self._images,
+            "events": self._events,
         }  # fmt: skip
         if parts[0] not in handlers:
             raise Refused(404, "page not found")
         return await handlers[parts[0]](call, parts[1:])
 
+    async def _info(self, call: Call, parts: list[str]) -> None:
+        await call.reply(self.info)
+
     async def _containers(self, call: Call, parts: list[str]) -> None:
         if parts == ["json"]:
             await self._list(call)
+            return
+        if parts[0] in self.kubelets:
+            await call.reply(self.kubelets[parts[0]])
             return
         if parts == ["create"]:
             await self._create(call)
@@ -144,10 +154,16 @@ class FakeEngine:
         await action(call, container)
 
     async def _list(self, call: Call) -> None:
-        (label,) = json.loads(call.query["filters"])["label"]
-        name, _, value = label.partition("=")
-        ours = [one for one in self.containers.values() if one.body["Labels"].get(name) == value]
-        await call.reply([{"Names": [f"/{one.name}"], "Image": one.body["Image"]} for one in ours])
+        wanted = dict(label.split("=", 1) for label in json.loads(call.query["filters"])["label"])
+        found = [
+            {"Id": one.name, "Names": [f"/{one.name}"], "Image": one.body["Image"]}
+            for one in self.containers.values()
+            if wanted.items() <= one.body["Labels"].items()
+        ]
+        for name, shown in self.kubelets.items():
+            if wanted.items() <= shown["Config"]["Labels"].items():
+                found.append({"Id": name, "Names": [f"/{name}"], "Image": shown["Config"]["Image"]})
+        await call.reply(found)
 
     async def _shown(self, call: Call, container: FakeContainer) -> None:
         await call.reply(container.shown())
