@@ -296,6 +296,7 @@ class Attempt(Model):
     slice_name: Annotated[str, Field(description="Slice it ran on.")] = ""
     node_name: Annotated[str, Field(description="Node it ran on.")] = ""
     log_path: Annotated[str, Field(description="Its log on that node.")] = ""
+    log_archive: Annotated[str, Field(description="URL of its log in object storage, once it is there.")] = ""
     start_time: Annotated[Time | None, Field(description="When its command started; absent when it never did.")] = None
     finish_time: Annotated[Time | None, Field(description="When it ended.")] = None
     exit_code: Annotated[int | None, Field(description="Its exit code, when it had one.")] = None
@@ -333,7 +334,10 @@ class TaskStatus(Model):
     image_digest: Annotated[str, Field(description="Digest of the image that was run.")] = ""
     container_id: Annotated[str, Field(description="Containerd container, in namespace iris of the node.")] = ""
     log_path: Annotated[str, Field(description="Log on the node; iris logs shows it.")] = ""
-    log_archive: Annotated[str, Field(description="URL of its log in object storage, once it is there.")] = ""
+    log_archive: Annotated[
+        str,
+        Field(description="URL of the last attempt's log in object storage, once it is there; attempts have theirs."),
+    ] = ""
     host_ip: Annotated[
         str,
         Field(description="Address of its node; with worker.hostNetwork false, of its worker Pod.", alias="hostIP"),

@@ -243,7 +243,8 @@ class LogStream:
                 "logs come through Iris' gateway, and there is no gateway in this cluster: chart value gateway.create"
             )
         name, binding = task.metadata.name, task.spec.binding
-        archived = f" It is kept at {task.status.log_archive}." if task.status.log_archive else ""
+        place = _archived_at(task, self.attempt)
+        archived = f" It is kept at {place}." if place else ""
         present = binding is not None and self.attempt in (0, binding.attempt)
         if binding is not None and present and binding.worker_pod in error.message:
             return (
@@ -252,6 +253,12 @@ class LogStream:
             )
         which = f"attempt {self.attempt} of Task {name}" if self.attempt else f"Task {name}"
         return f"no log of {which}: {error.message.strip()}{'.' if archived else ''}{archived}"
+
+
+def _archived_at(task: Task, attempt: int) -> str:
+    """URL of an attempt's log in object storage, empty while it has none. 0: the last one's."""
+    earlier = {one.attempt: one.log_archive for one in task.status.attempts}
+    return earlier.get(attempt, task.status.log_archive)
 
 
 def _present_attempt(task: Task) -> int:

@@ -11,6 +11,7 @@ import base64
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 from iris_operator.adapters.s3 import MOST_BYTES, Bucket, Keys, S3Error
 from iris_operator.agent.backoff import Backoff
@@ -18,7 +19,7 @@ from iris_operator.agent.logs.bounds import dropped_line, first_kept
 from iris_operator.agent.logs.files import log_file, name_of_logs
 from iris_operator.agent.server import LogState
 from iris_operator.api.cluster import LogArchive
-from iris_operator.api.task import Task
+from iris_operator.api.task import Task, TaskPhase
 from iris_operator.ports.errors import ApiError, ConflictError, NotFoundError
 from iris_operator.ports.kube import SECRETS, TASKS, Body, KubeApi
 
@@ -28,6 +29,7 @@ _MARK = "archived"
 _SIDE_BY_SIDE = 4
 _BACKOFF_SECONDS = (1.0, 60.0)
 _HEAD_BYTES = 1024
+_ENDED = frozenset(phase.value for phase in TaskPhase if phase.ended)
 
 Put = Callable[[Bucket, str, Keys | None, Path, int, bytes], Awaitable[str]]
 """Bucket, key, keys, file, its first byte wanted, what to write before it -> URL. S3Error, OSError."""
@@ -186,32 +188,36 @@ class Archive:
         return archive_keys(secret)
 
     async def _tell(self, uid: str, attempt: int, url: str) -> None:
-        """In the status of a Task that has ended: an earlier attempt's log is nobody's present one."""
-        task = self._task(uid)
-        while (
-            url
-            and task is not None
-            and task.ended
-            and task.status.attempt == attempt
-            and task.status.log_archive != url
-        ):
-            meta = task.metadata
-            body = {"metadata": {"resourceVersion": meta.resource_version}, "status": {"logArchive": url}}
-            self._wrote("patch", "tasks/status")
+        """In the Task's status: beside the attempt, once it is followed by another; of the last one, where the log is too."""
+        name = await asyncio.to_thread(name_of_logs, self._logs_dir, uid)
+        while url and name:
             try:
-                await self._api.patch(TASKS, meta.name, body, namespace=meta.namespace, subresource="status")
+                found = await self._api.get(TASKS, name, self._namespace)
+                said = _where_to_say(found, uid, attempt, url)
+                if said is None:
+                    return
+                body = {"metadata": {"resourceVersion": found["metadata"]["resourceVersion"]}, "status": said}
+                self._wrote("patch", "tasks/status")
+                await self._api.patch(TASKS, name, body, namespace=self._namespace, subresource="status")
                 return
             except NotFoundError:
                 return
             except ConflictError:
-                task = await self._again(task)
+                continue
 
-    async def _again(self, task: Task) -> Task | None:
-        try:
-            found = Task.parse(await self._api.get(TASKS, task.metadata.name, task.metadata.namespace))
-        except NotFoundError:
-            return None
-        return found if found.metadata.uid == task.metadata.uid else None
+
+def _where_to_say(found: Body, uid: str, attempt: int, url: str) -> dict[str, Any] | None:
+    """What to patch of a Task's status; None: nothing, it is said already, or nobody would look for it there."""
+    status = found.get("status") or {}
+    if found["metadata"]["uid"] != uid:
+        return None
+    attempts = status.get("attempts") or []
+    # The raw list: a newer operator may have written more into it than we know.
+    told = [{**one, "logArchive": url} if one.get("attempt") == attempt else one for one in attempts]
+    if told != attempts:
+        return {"attempts": told}
+    ended = status.get("phase") in _ENDED and status.get("attempt") == attempt
+    return {"logArchive": url} if ended and status.get("logArchive") != url else None
 
 
 def _mark(path: Path, url: str) -> None:

@@ -98,6 +98,22 @@ async def test_after_its_end(node: Node, storage: Storage) -> None:
         assert (await node.phase("Succeeded"))["exitCode"] == 0
 
 
+async def test_each_attempt_has_its_own_place(node: Node, storage: Storage) -> None:
+    async with node.agent():
+        uid = await node.bind("t", ("sleep",), retryPolicy={"user": 1, "backoffSeconds": 1})
+        await node.phase("Running")
+        node.write_log(uid, "first\n")
+        node.runtime.finish(f"task-{uid}-1", 1)
+        await node.over(1)
+        await until(lambda: f"iris/default/t/{uid}/1.log" in storage.objects)
+        async with asyncio.timeout(10):
+            while not (status := (await node.task() or {})["status"])["attempts"][0].get("logArchive"):
+                await asyncio.sleep(0.005)
+    assert status["attempts"][0]["logArchive"] == f"http://storage/logs/iris/default/t/{uid}/1.log"
+    assert status["attempts"][0]["exitCode"] == 1  # the rest of it stays
+    assert not status.get("logArchive")
+
+
 async def test_until_it_works_and_the_end_is_told_before(node: Node, storage: Storage) -> None:
     storage.fails = 3
     async with node.agent():

@@ -97,6 +97,16 @@ async def test_a_log_that_was_archived_says_where(api: Api) -> None:
         await Terminal(api).stream.print()
 
 
+async def test_an_earlier_attempts_log_says_its_own_place(api: Api) -> None:
+    earlier = [{"attempt": 2, "reason": "Error", "logArchive": "s3://logs/2"}, {"attempt": 1, "reason": "Error"}]
+    await api.task({**DONE, "attempts": earlier, "logArchive": "s3://logs/3"})
+    await api.patch(TASKS, "t", {"spec": {"binding": {"attempt": 3}}}, namespace="default")
+    for attempt, words in ((2, r"It is kept at s3://logs/2\.$"), (1, r"not found$")):
+        api.answers = [NotFoundError(404, "NotFound", "no worker is there: not found")]
+        with pytest.raises(click.ClickException, match=words):
+            await Terminal(api, attempt=attempt).stream.print()
+
+
 async def test_a_broken_stream_with_times_goes_on_at_the_right_byte(api: Api) -> None:
     stamp = b"2026-11-21T12:00:00Z "
     await api.task(STARTED)
