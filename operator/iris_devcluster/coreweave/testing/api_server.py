@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import socket
 import ssl
 import subprocess
@@ -9,7 +10,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from iris_devcluster.binaries.locate import binaries_folder
@@ -19,6 +20,7 @@ from iris_devcluster.pki import Pki
 
 _TOKEN = "of-the-test"
 _READY_SECONDS = 60
+_FIRST_PORT = 15000
 
 
 @contextmanager
@@ -49,12 +51,20 @@ def api_server(folder: Path, authorization: str = "AlwaysAllow") -> Iterator[Con
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports on loopback that nobody listens on just now, each another."""
+    """Ports on loopback that nobody listens on just now, each another.
+
+    None of those that the kernel gives to whoever asks for any: such a one may be taken before it is used.
+    """
+    first_given = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    dice = random.SystemRandom()
+    found: list[int] = []
     with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
+        while len(found) < count:
+            one = stack.enter_context(socket.socket())
+            with suppress(OSError):
+                one.bind(("127.0.0.1", dice.randrange(_FIRST_PORT, first_given)))
+                found.append(one.getsockname()[1])
+    return found
 
 
 def _etcd(binaries: Path, folder: Path, client_port: int, peer_port: int) -> list[str]:
