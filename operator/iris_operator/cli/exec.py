@@ -6,7 +6,10 @@ import sys
 
 import click
 
-from iris_operator.cli.session import Target, run_async, session, target_options
+from iris_operator.api.names import member_name
+from iris_operator.cli.members import needs_rank
+from iris_operator.cli.objects import get_task
+from iris_operator.cli.session import Session, Target, run_async, session, target_options
 from iris_operator.cli.task_exec import Request, Screen, execute, no_task
 from iris_operator.cli.terminal import keys, raw_mode, size, sizes, to_standard_streams
 from iris_operator.ports.errors import ApiError
@@ -17,10 +20,11 @@ from iris_operator.ports.errors import ApiError
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.option("-i", "--stdin", is_flag=True, help="Pass standard input on.")
 @click.option("-t", "--tty", is_flag=True, help="Give the command a terminal: for shells and editors, with -i.")
+@click.option("--rank", type=click.IntRange(min=0), metavar="N", help="In this member of a Task of several replicas.")
 @click.option("-w", "--workdir", default="", metavar="DIR", help="Directory to run it in. Default: the Task's.")
 @target_options
 def exec_command(
-    task: str, command: tuple[str, ...], stdin: bool, tty: bool, workdir: str,
+    task: str, command: tuple[str, ...], stdin: bool, tty: bool, rank: int | None, workdir: str,
     namespace: str | None, kubeconfig: str | None, context: str | None,
 ) -> None:  # fmt: skip
     """Run COMMAND in the container of a running TASK, as the Task's own command runs; its exit code is ours.
@@ -32,10 +36,11 @@ def exec_command(
       iris exec hello -- ls -l /
       iris exec hello -it -- bash
       iris exec hello -i -- sh -c 'cat > /tmp/x' < x
+      iris exec train --rank 1 -- nvidia-smi
     """
-    code = run_async(
-        _exec(task.removeprefix("task/"), command, stdin, tty, workdir, Target(kubeconfig, context, namespace))
-    )
+    name = task.removeprefix("task/")
+    name = name if rank is None else member_name(name, rank)
+    code = run_async(_exec(name, command, stdin, tty, workdir, Target(kubeconfig, context, namespace)))
     raise SystemExit(code)
 
 
@@ -52,4 +57,15 @@ async def _exec(name: str, command: tuple[str, ...], stdin: bool, tty: bool, wor
             with raw_mode(sys.stdin.fileno()):
                 return await execute(found, name, request, to_standard_streams)
         except ApiError as error:
+            await _ask_for_rank(found, name)
             raise no_task(error, name, found.namespace) from error
+
+
+async def _ask_for_rank(found: Session, name: str) -> None:
+    """It could not be run. Raises ClickException when that is since the Task itself runs nothing, its members do."""
+    try:
+        task = await get_task(found, name)
+    except (ApiError, click.ClickException):
+        return  # the first error says more
+    if task.spec.replicas > 1:
+        raise needs_rank(task)

@@ -9,9 +9,12 @@ from datetime import timedelta
 
 import click
 
+from iris_operator.api.task import Task
 from iris_operator.cli.durations import DurationType
 from iris_operator.cli.log_bytes import Prefixed
 from iris_operator.cli.log_stream import LogStream, Wanted, state_line
+from iris_operator.cli.members import member_names, wait_for_members
+from iris_operator.cli.objects import get_task
 from iris_operator.cli.session import Session, Target, explain, run_async, session, target_options
 from iris_operator.ports.errors import ApiError
 from iris_operator.ports.kube import TASKS
@@ -36,7 +39,7 @@ def logs(
     """Print what TASK has written: standard output and error, as they came.
 
     The log comes straight from the Task's node. It is kept until the Task is deleted. The logs of several Tasks come
-    together, each line with its Task's name.
+    together, each line with its Task's name; those of a Task's replicas with their rank, as [0].
 
     Times are noted by the node once a second while a log grows: a line's is late by a second at most.
 
@@ -45,6 +48,7 @@ def logs(
       iris logs hello -f                 from its start to its end
       iris logs hello --since 10m --timestamps
       iris logs -l app=train -f --tail 5
+      iris logs train                    all its replicas together
     """
     if bool(tasks) == bool(selector):
         raise click.UsageError("give the names of Tasks, or -l LABELS")
@@ -57,19 +61,44 @@ def logs(
 
 async def _logs(names: Sequence[str], selector: str, follow: bool, wanted: Wanted, target: Target) -> None:
     async with session(target) as found:
-        plain = [name.removeprefix("task/") for name in names] or await _selected(found, selector)
-        if len(plain) == 1 and names:
+        plain = [name.removeprefix("task/") for name in names]
+        tasks = [await get_task(found, plain[0])] if len(plain) == 1 else await _selected(found, plain, selector)
+        if len(tasks) == 1 and tasks[0].spec.replicas > 1:
+            await print_members(found, tasks[0], follow, wanted)
+        elif len(plain) == 1:
             await _one(LogStream(found, plain[0], to_stdout, to_stderr, wanted), follow)
-        elif not await _together(found, plain, follow, wanted):
+        elif not await _together(found, _shown(plain, tasks), follow, wanted):
             raise SystemExit(1)
 
 
-async def _selected(found: Session, selector: str) -> list[str]:
-    listing = await found.api.list(TASKS, found.namespace, labels=selector)
-    names = sorted(str(one["metadata"]["name"]) for one in listing.items)
-    if not names:
+async def print_members(found: Session, parent: Task, follow: bool, wanted: Wanted) -> None:
+    """The logs of all members, each line with its rank. SystemExit when one could not be had."""
+    if follow:
+        await wait_for_members(found, parent)
+    shown = [(f"[{rank}]", name) for rank, name in enumerate(member_names(parent))]
+    if not await _together(found, shown, follow, wanted):
+        raise SystemExit(1)
+
+
+async def _selected(found: Session, names: Sequence[str], selector: str) -> list[Task]:
+    """The Tasks of these names that are there, or with these labels."""
+    if names:
+        listing = [await found.api.list(TASKS, found.namespace, fields=f"metadata.name={name}") for name in names]
+        return [Task.parse(one) for each in listing for one in each.items]
+    labelled = (await found.api.list(TASKS, found.namespace, labels=selector)).items
+    if not labelled:
         raise click.ClickException(f"no Task with labels {selector} in namespace {found.namespace}")
-    return names
+    return sorted((Task.parse(one) for one in labelled), key=lambda one: one.metadata.name)
+
+
+def _shown(names: Sequence[str], tasks: Sequence[Task]) -> list[tuple[str, str]]:
+    """(what stands before its lines, name) of each log: of Tasks of several replicas, their members'."""
+    known = {one.metadata.name: one for one in tasks}
+    found = []
+    for name in names or known:
+        members = member_names(known[name]) if name in known and known[name].spec.replicas > 1 else [name]
+        found += [(one, one) for one in members]
+    return list(dict.fromkeys(found))
 
 
 async def _one(stream: LogStream, follow: bool) -> None:
@@ -84,27 +113,28 @@ async def _one(stream: LogStream, follow: bool) -> None:
         raise click.ClickException(f"Task {stream.name} never started: {state_line(task)}")
 
 
-async def _together(found: Session, names: Sequence[str], follow: bool, wanted: Wanted) -> bool:
-    """Side by side; whether all went well. What went wrong with one is said, and the others go on."""
-    width = max(map(len, names))
+async def _together(found: Session, shown: Sequence[tuple[str, str]], follow: bool, wanted: Wanted) -> bool:
+    """Side by side, (prefix, name) of each; whether all went well. What went wrong with one is said, and the others go on."""
+    width = max(len(prefix) for prefix, _ in shown)
 
-    async def one(name: str, colour: int) -> bool:
-        lines = Prefixed(_prefix(name.ljust(width), colour))
-        stream = LogStream(found, name, lambda data: to_stdout(lines.take(data)), _named(name), wanted)
+    async def one(this: tuple[str, str], colour: int) -> bool:
+        prefix, name = this
+        lines = Prefixed(_prefix(prefix.ljust(width), colour))
+        stream = LogStream(found, name, lambda data: to_stdout(lines.take(data)), _named(prefix), wanted)
         try:
             await _one(stream, follow)
         except click.ClickException as error:
-            to_stderr(f"{name}: {error.message}")
+            to_stderr(f"{prefix}: {error.message}")
             return False
         except ApiError as error:
-            to_stderr(f"{name}: {explain(error)}")
+            to_stderr(f"{prefix}: {explain(error)}")
             return False
         finally:
             to_stdout(lines.end())
         return True
 
-    colours = [_COLOURS[number % len(_COLOURS)] for number in range(len(names))]
-    return all(await asyncio.gather(*map(one, names, colours)))
+    colours = [_COLOURS[number % len(_COLOURS)] for number in range(len(shown))]
+    return all(await asyncio.gather(*map(one, shown, colours)))
 
 
 def _named(name: str) -> Callable[[str], None]:

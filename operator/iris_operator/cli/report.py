@@ -13,6 +13,7 @@ from iris_operator.api.scalegroup import ScaleGroup
 from iris_operator.api.slice import Slice
 from iris_operator.api.task import Task, TaskPhase
 from iris_operator.cli import group_rows, slice_report
+from iris_operator.cli.members import facts_of
 from iris_operator.cli.task_reasons import REASONS
 from iris_operator.plan.text import duration
 
@@ -48,10 +49,10 @@ class Report:
         }  # fmt: skip
 
 
-def report(found: Resource, now: datetime) -> Report:
-    """The report of any Iris object."""
+def report(found: Resource, now: datetime, members: Sequence[Task] = ()) -> Report:
+    """The report of any Iris object. `members`: those of a Task of several replicas, to be shown with it."""
     if isinstance(found, Task):
-        return _task(found, now)
+        return _task(found, now, members)
     if isinstance(found, Slice):
         return _slice(found)
     if isinstance(found, ScaleGroup):
@@ -59,7 +60,7 @@ def report(found: Resource, now: datetime) -> Report:
     return _other(found)
 
 
-def _task(task: Task, now: datetime) -> Report:
+def _task(task: Task, now: datetime, members: Sequence[Task]) -> Report:
     status, binding = task.status, task.spec.binding
     phase = status.phase or TaskPhase.PENDING
     reason, message = status.reason, status.message
@@ -74,6 +75,11 @@ def _task(task: Task, now: datetime) -> Report:
     if binding is not None:
         facts.append(("runs on", f"slice {binding.slice_name}, rank {binding.rank}, node {binding.node_name}"))
         facts.append(("attempt", str(binding.attempt)))
+    if task.spec.replicas > 1:
+        facts.append(("members", f"{status.members_ready or f'0/{task.spec.replicas}'} ready"))
+        facts += facts_of(members)
+    elif binding is not None and binding.member is not None:
+        facts.append(("member", f"rank {binding.member.rank} of {len(binding.member.peers)}"))
     if status.start_time is not None:
         end = status.finish_time or now
         facts.append(("ran for", duration((end - status.start_time).total_seconds())))
@@ -120,7 +126,7 @@ def _task_advice(task: Task, phase: TaskPhase, now: datetime) -> list[str]:
         advice.append("Not the command's fault: delete the Task and apply it again.")
     if task.status.start_time is not None:
         advice.append(f"iris logs {name}{'' if phase.ended else ' -f'}")
-    elif task.spec.binding is None and not phase.ended and not _rests(task, now):
+    elif task.spec.binding is None and phase is TaskPhase.PENDING and not _rests(task, now):
         advice.append("kubectl get slices   (Tasks run only on Ready ones)")
     return advice
 

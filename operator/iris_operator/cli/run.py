@@ -11,8 +11,8 @@ import click
 from iris_operator.api.names import GPU_RESOURCE
 from iris_operator.api.quantity import parse_quantity
 from iris_operator.api.task import Task
-from iris_operator.cli.log_stream import LogGone, LogStream, ended, state_line
-from iris_operator.cli.logs import to_stderr, to_stdout
+from iris_operator.cli.log_stream import LogGone, LogStream, Wanted, ended, state_line
+from iris_operator.cli.logs import print_members, to_stderr, to_stdout
 from iris_operator.cli.objects import watch_task
 from iris_operator.cli.session import Session, Target, run_async, session, target_options
 from iris_operator.ports.errors import ConflictError, NotFoundError
@@ -35,6 +35,7 @@ class Wish:
     env: tuple[str, ...] = ()
     slice_name: str = ""
     group_name: str = ""
+    replicas: int = 1
     as_args: bool = False
     priority: int = 0
 
@@ -72,6 +73,7 @@ def _variables(context: click.Context, parameter: click.Parameter, value: tuple[
     metavar="N",
     help="Higher goes first, and in place of lower.",
 )
+@click.option("--replicas", default=1, type=click.IntRange(min=1), metavar="N", help="So many together, on one slice.")
 @click.option("--as-args", is_flag=True, help="Hand COMMAND to the image's entrypoint instead of replacing it.")
 @click.option("--rm", "remove", is_flag=True, help="Delete the Task when it has ended, or on Ctrl-C.")
 @click.option("-d", "--detach", is_flag=True, help="Only create it, and print its name.")
@@ -91,6 +93,7 @@ def run(
     \b
       iris run python:3.12 -- python -c 'print("hello")'
       iris run --gpus 8 --memory 64Gi --rm registry.example/train:1 -- python train.py
+      iris run --replicas 4 --gpus 8 registry.example/train:1 -- sh -c 'torchrun --node-rank $IRIS_RANK ...'
 
     Exits with 125 when the Task could not be run, or its worker was lost. Ctrl-C leaves it running, unless --rm.
     """
@@ -118,6 +121,7 @@ def task_body(wish: Wish) -> dict[str, Any]:
         "resources": {"limits": limits} if limits else {},
         "placement": placement,
         "priority": wish.priority,
+        "replicas": wish.replicas if wish.replicas > 1 else None,
     }
     metadata = {"name": wish.name} if wish.name else {"generateName": "run-"}
     return {
@@ -142,7 +146,7 @@ async def _run(wish: Wish, target: Target, *, remove: bool, detach: bool) -> int
             return 0
         to_stderr(f"Task {name}")
         try:
-            task = await _follow(found, name)
+            task = await (_follow(found, name) if wish.replicas == 1 else _follow_members(found, Task.parse(made)))
         except asyncio.CancelledError:
             await asyncio.shield(_interrupted(found, name, uid, remove))
             raise
@@ -158,6 +162,20 @@ async def _follow(found: Session, name: str) -> Task | None:
     except LogGone as gone:
         to_stderr(gone.message)
     async for task in watch_task(found, name):
+        if task is None or ended(task):
+            return task
+    return None
+
+
+async def _follow_members(found: Session, parent: Task) -> Task | None:
+    """To the end of all, with or without their logs."""
+    try:
+        await print_members(found, parent, True, Wanted())
+    except click.ClickException as gone:
+        to_stderr(gone.message)
+    except SystemExit:
+        pass  # what is missing of a log was said
+    async for task in watch_task(found, parent.metadata.name):
         if task is None or ended(task):
             return task
     return None

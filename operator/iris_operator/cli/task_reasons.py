@@ -105,7 +105,7 @@ ENDED = {
     "SliceFailed": Reason(_PLATFORM, "Placed elsewhere, at no charge."),
     "WorkerDeleted": Reason(_NOBODY, "Placed elsewhere, at no charge: its worker Pod was deleted."),
     "MembersRestart": Reason(_NOBODY, "Placed again with all members, at no charge: one member's attempt is repeated."),
-    "MemberDeleted": Reason(_NOBODY, "All members begin anew, at no charge: somebody deleted one; delete the Task itself to end it."),
+    "MemberDeleted": Reason(_NOBODY, "All members begin anew, at no charge: somebody deleted one. Delete their Task to end all."),
     "MemberFailed": Reason(_NOBODY, "Ended since another member failed: iris why shows the Task that it belongs to."),
     "TaskDeleted": Reason(_NOBODY, "Nothing: somebody deleted it."),
 }  # fmt: skip

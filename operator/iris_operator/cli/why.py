@@ -10,6 +10,7 @@ from rich.text import Text
 
 from iris_operator.api.base import Resource
 from iris_operator.api.task import Task
+from iris_operator.cli.members import members_of
 from iris_operator.cli.objects import find
 from iris_operator.cli.output import OUTPUT, age, console, phase_text, print_data, table
 from iris_operator.cli.report import Report, report
@@ -34,8 +35,9 @@ async def _why(name: str, output: str, target: Target) -> None:
     async with session(target) as found:
         objects = await find(found, name)
         objects += await _slices_of(found, objects)
+        members = {one.metadata.uid: await _members_of(found, one) for one in objects}
     now = datetime.now(UTC)
-    reports = [report(one, now) for one in objects]
+    reports = [report(one, now, members[one.metadata.uid]) for one in objects]
     if output != "table":
         print_data([one.data() for one in reports], output)
         return
@@ -61,6 +63,10 @@ async def _slices_of(found: Session, objects: list[Resource]) -> list[Resource]:
             except NotFoundError:
                 continue
     return slices
+
+
+async def _members_of(found: Session, one: Resource) -> list[Task]:
+    return await members_of(found, one) if isinstance(one, Task) and one.spec.replicas > 1 else []
 
 
 def _print(out: Console, one: Report, now: datetime) -> None:

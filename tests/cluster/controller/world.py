@@ -190,7 +190,14 @@ class World:
             binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target}
             await self.api.request("POST", PODS.path(self.namespace, name, "binding"), body=binding)
             ready = {"type": "Ready", "status": "True"}
-            status = {"status": {"phase": "Running", "conditions": [ready]}}
+            status = {
+                "status": {
+                    "phase": "Running",
+                    "conditions": [ready],
+                    "hostIP": "10.0.0.9",
+                    "hostIPs": [{"ip": "10.0.0.9"}],
+                }
+            }
             await self.api.patch(PODS, name, status, namespace=self.namespace, subresource="status")
         await self._agent(pod)
 

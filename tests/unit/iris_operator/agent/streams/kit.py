@@ -161,6 +161,8 @@ class Gateway(FakeKube):
     async def _there(self, path: str) -> str:
         if found := _TASK.fullmatch(path):
             body = await self.get(TASKS, found[1], "default")
+            if "binding" not in body["spec"]:
+                raise error_for(409, "Conflict", f"attempt 0 of Task {found[1]} does not run")
             return f"/v1/tasks/{body['metadata']['uid']}/{body['spec']['binding']['attempt']}/{found[2]}"
         found = _SLICE.fullmatch(path)
         assert found, path
