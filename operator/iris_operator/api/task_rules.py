@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from iris_operator.api.rules import Rule, at_creation
+
 _IMMUTABLE = "a Task's spec can't be changed: delete it and make another"
 _EXCEPT_BINDING = " && ".join(
     f"(has(self.{field}) == has(oldSelf.{field}) && (!has(self.{field}) || self.{field} == oldSelf.{field}))"
@@ -82,22 +84,11 @@ _LIFETIME = [
         "!has(self.volumes) || self.volumes.all(v, has(v.hostPath) || has(v.nodeCache) || has(v.persistentVolumeClaim))",
         "a container that outlives its Tasks takes only hostPath, nodeCache and persistentVolumeClaim volumes",
     ),
-    (
-        ".replicas",
-        "!has(self.replicas) || self.replicas == 1",
-        "replicas must be 1 unless containerLifetime.policy is PerRun: a container is looked for on one node",
-    ),
 ]
 _SERVICE = "!has(self.serviceName) || self.serviceName == '' || (has(self.ports) && self.ports.size() > 0)"
 
 
-TASK_RULES: list[dict[str, str]] = [
-    {"rule": _EXCEPT_BINDING, "message": _IMMUTABLE},
-    {
-        "rule": "!has(self.replicas) || self.replicas == 1 || !has(self.binding)",
-        "fieldPath": ".binding",
-        "message": "a Task of several replicas is never placed itself, its members are: leave out binding",
-    },
+_OF_FIXED_FIELDS: list[Rule] = [
     {
         "rule": _GPU_WHOLE,
         "fieldPath": ".resources",
@@ -136,4 +127,15 @@ TASK_RULES: list[dict[str, str]] = [
         {"rule": rule, "fieldPath": path, "message": "port is the name of no port: add it to ports, or give its number"}
         for path, rule in _NAMED_PORTS
     ),
+]
+
+TASK_RULES: list[Rule] = [
+    # Most writes leave the spec as it is, which is told for less than the rest
+    {"rule": f"self == oldSelf || ({_EXCEPT_BINDING})", "message": _IMMUTABLE},
+    {
+        "rule": "!has(self.binding) || !has(self.replicas) || self.replicas == 1",
+        "fieldPath": ".binding",
+        "message": "a Task of several replicas is never placed itself, its members are: leave out binding",
+    },
+    *(at_creation(one) for one in _OF_FIXED_FIELDS),
 ]
