@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import ctypes
 import gc
 import logging
 import os
@@ -16,6 +14,7 @@ from pathlib import Path
 import click
 from aiohttp import web
 
+from iris_operator import malloc
 from iris_operator.adapters.kube.client import KubeClient
 from iris_operator.adapters.kube.config import ConfigError as KubeConfigError
 from iris_operator.adapters.kube.config import connect
@@ -34,7 +33,6 @@ log = logging.getLogger(__name__)
 
 # A TLS connection costs a third of a megabyte here, and something in the API server too.
 _CONNECTIONS = 12
-_M_ARENA_MAX = -8  # malloc.h
 
 
 def _containerd(config: AgentConfig) -> Runtime:
@@ -116,9 +114,7 @@ def main(
 
 
 def _spare_memory() -> None:
-    """glibc gives each thread an arena that it never gives back: some 20 MB on every node for nothing."""
-    with contextlib.suppress(OSError, AttributeError):  # another C library
-        ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 2)
+    malloc.tune()
     gc.freeze()  # modules live for ever: no use looking through them at each collection
 
 

@@ -9,6 +9,7 @@ from datetime import timedelta
 
 import click
 
+from iris_operator import malloc
 from iris_operator.api.task import Task
 from iris_operator.cli.durations import DurationType
 from iris_operator.cli.log_bytes import Prefixed
@@ -56,6 +57,7 @@ def logs(
         raise click.UsageError("--previous and --attempt exclude each other")
     seconds = int(since.total_seconds()) if since is not None else None
     wanted = Wanted(tail, seconds, timestamps, -1 if previous else attempt or 0)
+    malloc.tune()
     run_async(_logs(tasks, selector, follow, wanted, Target(kubeconfig, context, namespace)))
 
 

@@ -11,6 +11,7 @@ import sys
 import click
 from aiohttp import web
 
+from iris_operator import malloc
 from iris_operator.adapters.kube.client import KubeClient
 from iris_operator.adapters.kube.config import connect
 from iris_operator.gateway.proxy import agent_session
@@ -63,4 +64,5 @@ def gateway(port: int, kubeconfig: str | None, log_level: str) -> None:
     logging.basicConfig(
         level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr
     )
+    malloc.tune()
     asyncio.run(run_gateway(kubeconfig, os.environ.get("POD_NAMESPACE", "default"), port))

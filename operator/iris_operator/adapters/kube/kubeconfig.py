@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 _PLAIN_CLUSTER = {
     "server",
     "certificate-authority",
@@ -102,6 +100,8 @@ def read_access(named: str | None = None, context_name: str | None = None) -> Ac
 
 def _merge(merged: dict[str, Any], file: Path) -> None:
     """What an earlier file says stays."""
+    import yaml  # 4 MB, which an agent in a Pod has no need of
+
     try:
         body = yaml.safe_load(file.read_text()) or {}
         for plural, singular in (("contexts", "context"), ("clusters", "cluster"), ("users", "user")):
