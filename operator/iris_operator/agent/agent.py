@@ -47,6 +47,7 @@ from iris_operator.agent.server import LogState
 from iris_operator.agent.streams.log_times import LogTimes
 from iris_operator.agent.streams.source import StreamSource
 from iris_operator.agent.task_store import TaskStore
+from iris_operator.api.machine import Machine
 from iris_operator.api.task import Task
 from iris_operator.ports.kube import SECRETS, TASKS, KubeApi
 from iris_operator.version import VERSION
@@ -119,7 +120,9 @@ class Agent:
         )
         self._node.disk.collectors.append(lambda _space, _disk: self._inputs.collect())
         self._rooms = RoomKeeper(self._inputs.layout, self._running_tasks, self._memories, self._mark)
-        self._heartbeat = Heartbeat(api, config, self.metrics, self.problem, lambda: self._node.disk.problem)
+        self._heartbeat = Heartbeat(
+            api, config, self.metrics, self.problem, lambda: self._node.disk.problem, self._machine
+        )
 
     async def run(self, stop: asyncio.Event) -> None:
         """Until `stop`; then the Tasks too are stopped if the Pod goes, else they run on without us."""
@@ -305,6 +308,12 @@ class Agent:
             log.warning("sandbox %s was on the network that this Pod had before, and goes", one.id)
             await self._runtime.remove(one.id)
             self._sandboxes.drop(one.id)
+
+    def _machine(self) -> Machine | None:
+        """Of an agent outside of Pods, once it knows its devices."""
+        if not self._config.outside or self._actor.place is None:
+            return None
+        return outside.machine(os.environ, self._config, len(self._actor.inventory.gpus))
 
     async def _gpu_way(self) -> str:
         """How Tasks get this worker's GPUs, or why they can't; empty without any."""

@@ -17,6 +17,7 @@ LABEL_SLICE_ID = "iris-slice-id"
 LABEL_SLICE = "iris.dev/slice"
 LABEL_RANK = "iris.dev/rank"
 LABEL_TASK = "iris.dev/task"  # on a member: the name of the Task of several replicas that it belongs to
+LABEL_MACHINE = "iris.dev/machine"  # "true" on the Lease of an agent outside of Pods, which then is its worker
 LABEL_TEMPLATE_HASH = "iris.dev/template-hash"
 MANAGED_SELECTOR = f"{LABEL_MANAGED}=true"
 
@@ -24,6 +25,7 @@ ANNOTATION_SLICE = "iris.dev/slice"
 ANNOTATION_SLICE_UID = "iris.dev/slice-uid"
 ANNOTATION_AGENT_VERSION = "iris.dev/agent-version"
 ANNOTATION_AGENT_PROBLEM = "iris.dev/agent-problem"
+ANNOTATION_MACHINE = "iris.dev/machine"  # on such a Lease: an api.machine.Machine as JSON
 ANNOTATION_DISK_PRESSURE = "iris.dev/disk-pressure"  # on an agent's Lease: why it wants no more Tasks
 
 ANNOTATION_FORCE_DELETE = "iris.dev/force-delete"  # on a Slice: delete it in spite of its deletionProtection

@@ -145,6 +145,19 @@ class SliceTemplateSpec(Model):
         return hashlib.sha256(text.encode()).hexdigest()[:10]
 
 
+class External(Model):
+    """Machines of one's own, which are no nodes of this cluster."""
+
+    service_account_name: Annotated[
+        str,
+        Field(
+            min_length=1,
+            max_length=253,
+            description="ServiceAccount, of the same namespace, that their agents ask as: it gets certificates for them.",
+        ),
+    ]
+
+
 class SliceSpec(SliceTemplateSpec):
     """The slice that is wanted. What it is made of can't be changed: make another slice instead."""
 
@@ -154,6 +167,12 @@ class SliceSpec(SliceTemplateSpec):
             description="Schedulable: takes Tasks. Cordoned: no new ones. Drained: no new ones, and those on it are stopped within their grace periods and placed elsewhere, without being charged. iris slice cordon, drain and uncordon set it."
         ),
     ] = Availability.SCHEDULABLE
+    external: Annotated[
+        External | None,
+        Field(
+            description="Its nodes are machines of one's own with an agent outside of Pods (docs/node.md): no NodePool is made, and instanceType only tells people what they are. It is never failed for a machine that is lost."
+        ),
+    ] = None
     hold_until: Annotated[
         Time | None,
         Field(
@@ -242,7 +261,7 @@ class SliceStatus(Model):
 
 _FIXED = (
     "clusterName", "scaleGroupName", "instanceType", "computeClass", "nodeCount", "racks", "gpusPerNode", "gpuClass",
-    "infiniband", "nodeLabels", "nodeTaints",
+    "infiniband", "nodeLabels", "nodeTaints", "external",
 )  # fmt: skip
 _MADE_OF_IS_FIXED = " && ".join(
     f"(has(self.{field}) == has(oldSelf.{field}) && (!has(self.{field}) || self.{field} == oldSelf.{field}))"

@@ -11,7 +11,8 @@ from pydantic import ValidationError
 from iris_operator.api.base import Resource
 from iris_operator.api.cluster import IrisCluster
 from iris_operator.api.core import CertificateSigningRequest, EndpointSlice, Lease, Node, Pod
-from iris_operator.api.names import LABEL_SLICE, LABEL_SLICE_ID, slice_id
+from iris_operator.api.machine import is_machine, machine_node, machine_of, machine_pod
+from iris_operator.api.names import LABEL_SLICE, LABEL_SLICE_ID, slice_id, worker_pod_name
 from iris_operator.api.nodepool import NodePool
 from iris_operator.api.scalegroup import ScaleGroup
 from iris_operator.api.slice import Slice
@@ -74,6 +75,7 @@ class Cache:
         self._slice_of: dict[str, str] = {}  # slice id -> key
         self._nodes_of: defaultdict[str, set[str]] = defaultdict(set)
         self._workers_of: defaultdict[str, set[str]] = defaultdict(set)
+        self._machines_of: defaultdict[str, set[str]] = defaultdict(set)  # keys of Leases, by Slice
         self._endpoints_of: defaultdict[str, dict[str, EndpointSlice]] = defaultdict(dict)  # by the Task that owns them
         # The answer to our own write may come after the watch told of the object's end: it must not bring it back.
         self._gone: OrderedDict[str, None] = OrderedDict()
@@ -128,9 +130,11 @@ class Cache:
     def slice_view(self, owner: Slice) -> SliceView:
         """All that belongs to one Slice."""
         namespace, name = owner.metadata.namespace, owner.metadata.name
+        cluster = self.cluster_of(namespace, owner.spec.cluster_name)
+        if owner.spec.external is not None:
+            return self._machines_view(owner, cluster)
         identity = slice_id(namespace, name)
         workers = self._workers_of[owner.key]
-        cluster = self.cluster_of(namespace, owner.spec.cluster_name)
         return SliceView(
             slice=owner,
             settings=cluster if isinstance(cluster, NoCluster) else cluster.spec,
@@ -140,6 +144,22 @@ class Cache:
             leases={self.leases[key].metadata.name: self.leases[key] for key in sorted(workers) if key in self.leases},
             tasks=tuple(self.tasks_on(namespace, name)),
             boots=self._boots(owner),
+        )
+
+    def _machines_view(self, owner: Slice, cluster: IrisCluster | NoCluster) -> SliceView:
+        """Of a Slice of machines: their Leases, and the Nodes and Pods that these stand for."""
+        leases = (self.leases[key] for key in sorted(self._machines_of[owner.key]))
+        names = {worker_pod_name(owner.metadata.name, rank) for rank in range(owner.spec.node_count)}
+        known = [(one, machine_of(one)) for one in leases if one.metadata.name in names]
+        found = [(lease, machine) for lease, machine in known if machine is not None and lease.spec.holder_identity]
+        return SliceView(
+            slice=owner,
+            settings=cluster if isinstance(cluster, NoCluster) else cluster.spec,
+            node_pool=None,
+            nodes=tuple(machine_node(lease, machine) for lease, machine in found),
+            pods={lease.metadata.name: machine_pod(lease, machine) for lease, machine in found},
+            leases={lease.metadata.name: lease for lease, _ in found},
+            tasks=tuple(self.tasks_on(owner.metadata.namespace, owner.metadata.name)),
         )
 
     def slice_by_id(self, identity: str) -> str:
@@ -182,10 +202,15 @@ class Cache:
         return cluster_for(namespace, name, self.clusters.values())
 
     def worker_exists(self, task: Task) -> bool:
-        """Whether the very worker Pod that a Task is bound to stands."""
+        """Whether the very worker that a Task is bound to stands: its Pod, or a machine's Lease."""
         binding = task.spec.binding
-        pod = self.pods.get(f"{task.metadata.namespace}/{binding.worker_pod}") if binding else None
-        return pod is not None and binding is not None and pod.metadata.uid == binding.worker_uid
+        if binding is None:
+            return False
+        key = f"{task.metadata.namespace}/{binding.worker_pod}"
+        pod, lease = self.pods.get(key), self.leases.get(key)
+        if pod is not None and pod.metadata.uid == binding.worker_uid:
+            return True
+        return lease is not None and is_machine(lease) and lease.spec.holder_identity == binding.worker_uid
 
     def _index(self, found: Resource) -> None:
         if isinstance(found, Task):
@@ -200,6 +225,8 @@ class Cache:
             self._nodes_of[found.metadata.labels[LABEL_SLICE_ID]].add(found.key)
         elif isinstance(found, Pod) and LABEL_SLICE in found.metadata.labels:
             self._workers_of[f"{found.metadata.namespace}/{found.metadata.labels[LABEL_SLICE]}"].add(found.key)
+        elif isinstance(found, Lease) and is_machine(found):
+            self._machines_of[f"{found.metadata.namespace}/{found.metadata.labels.get(LABEL_SLICE, '')}"].add(found.key)
         elif isinstance(found, EndpointSlice):
             self._endpoints_of[owner_task(found)][found.key] = found
 
@@ -224,6 +251,9 @@ class Cache:
         elif isinstance(found, Pod):
             owner = f"{found.metadata.namespace}/{found.metadata.labels.get(LABEL_SLICE, '')}"
             self._workers_of[owner].discard(found.key)
+        elif isinstance(found, Lease):
+            owner = f"{found.metadata.namespace}/{found.metadata.labels.get(LABEL_SLICE, '')}"
+            self._machines_of[owner].discard(found.key)
         elif isinstance(found, EndpointSlice):
             left = self._endpoints_of[owner_task(found)]
             left.pop(found.key, None)

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 
 from iris_operator.api.base import Resource
 from iris_operator.api.core import CertificateSigningRequest, EndpointSlice, Lease, Node, Pod
+from iris_operator.api.machine import is_machine
 from iris_operator.api.names import (
     ANNOTATION_AGENT_PROBLEM,
     ANNOTATION_DISK_PRESSURE,
+    ANNOTATION_MACHINE,
     ANNOTATION_ORPHANED_SINCE,
     ANNOTATION_SLICE,
     GPU_RESOURCE,
@@ -65,6 +67,7 @@ def _route_others(kind: Kind, found: Resource, before: Resource | None, cache: C
         owner = found.metadata.labels.get(LABEL_SLICE)
         if owner and _lease_changed(found, before):
             yield Key(SLICE, f"{namespace}/{owner}"), 0
+            yield from _route_machine(found, cache)
     elif isinstance(found, EndpointSlice):
         if owner_task(found):
             yield Key(ENDPOINT, owner_task(found)), 0
@@ -181,8 +184,18 @@ def _route_pod(pod: Pod, before: Resource | None, cache: Cache) -> Iterator[Rout
                 yield Key(TASK, task.key), 0
 
 
+def _route_machine(lease: Lease, cache: Cache) -> Iterator[Routed]:
+    """A machine that is gone, or another in its place: its Tasks are lost."""
+    if is_machine(lease):
+        for task in cache.tasks_on(lease.metadata.namespace, lease.metadata.labels.get(LABEL_SLICE, "")):
+            yield Key(TASK, task.key), 0
+
+
 def _pod_stage(pod: Pod) -> tuple[object, ...]:
     return pod.ready, pod.ended, pod.deleting
+
+
+_TOLD = (ANNOTATION_AGENT_PROBLEM, ANNOTATION_DISK_PRESSURE, ANNOTATION_MACHINE)
 
 
 def _lease_changed(found: Lease, before: Resource | None) -> bool:
@@ -194,7 +207,7 @@ def _lease_changed(found: Lease, before: Resource | None) -> bool:
     return (
         late
         or before.spec.holder_identity != found.spec.holder_identity
-        or any(said.get(one) != told.get(one) for one in (ANNOTATION_AGENT_PROBLEM, ANNOTATION_DISK_PRESSURE))
+        or any(said.get(one) != told.get(one) for one in _TOLD)
     )
 
 

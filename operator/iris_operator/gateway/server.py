@@ -9,8 +9,9 @@ import aiohttp
 from aiohttp import web
 from pydantic import ValidationError
 
-from iris_operator.api.core import Pod
-from iris_operator.api.names import LABEL_SLICE, MANAGED_SELECTOR
+from iris_operator.api.core import Lease, Pod
+from iris_operator.api.machine import machine_of, machine_pod
+from iris_operator.api.names import LABEL_MACHINE, LABEL_SLICE, MANAGED_SELECTOR
 from iris_operator.api.slice import Slice
 from iris_operator.api.task import Task
 from iris_operator.gateway import access
@@ -22,7 +23,7 @@ from iris_operator.gateway.routes import Ask, parse
 from iris_operator.gateway.target import Target, Wanted, choose, of_slice, of_task
 from iris_operator.identity.tls import common_name
 from iris_operator.ports.errors import ApiError
-from iris_operator.ports.kube import ACCESS_REVIEWS, PODS, SLICES, TASKS, KubeApi
+from iris_operator.ports.kube import ACCESS_REVIEWS, LEASES, PODS, SLICES, TASKS, KubeApi
 
 log = logging.getLogger(__name__)
 
@@ -120,7 +121,12 @@ class Gateway:
 
     async def _workers(self, ask: Ask, wanted: Wanted) -> list[Pod]:
         labels = f"{MANAGED_SELECTOR},{LABEL_SLICE}={wanted.slice_name}"
-        return [Pod.parse(body) for body in (await self._api.list(PODS, ask.namespace, labels=labels)).items]
+        pods = [Pod.parse(body) for body in (await self._api.list(PODS, ask.namespace, labels=labels)).items]
+        if pods:
+            return pods
+        machines = (await self._api.list(LEASES, ask.namespace, labels=f"{labels},{LABEL_MACHINE}=true")).items
+        leases = [Lease.parse(body) for body in machines]
+        return [machine_pod(lease, found) for lease in leases if (found := machine_of(lease)) is not None]
 
 
 def _telling(document: dict[str, object]) -> Callable[[web.Request, User], Awaitable[web.StreamResponse]]:

@@ -16,7 +16,7 @@ _PREFIX = "system:serviceaccount:"
 
 @dataclass(frozen=True)
 class Claim:
-    """Who the API server says has asked: a Pod's ServiceAccount, by a token bound to that Pod."""
+    """Who the API server says has asked: a ServiceAccount, by a token bound to a Pod, or to none (both empty)."""
 
     namespace: str
     account: str
@@ -39,6 +39,8 @@ def claim_of(asked: CertificateSigningRequest) -> Claim | Deny:
         return Deny(f"{user} is no ServiceAccount: only agents in their worker Pods get certificates of this signer")
     namespace, account = user.removeprefix(_PREFIX).split(":")
     names, uids = (asked.spec.extra.get(claim, []) for claim in (POD_NAME_CLAIM, POD_UID_CLAIM))
+    if not names and not uids:
+        return Claim(namespace, account, "", "")
     if len(names) != 1 or len(uids) != 1:
         return Deny(f"the token of {user} is bound to no Pod")
     return Claim(namespace, account, names[0], uids[0])
@@ -48,24 +50,30 @@ def judge(
     asked: CertificateSigningRequest, claim: Claim, pod: Pod | None, owner: Slice | None, account: str
 ) -> Request | Deny:
     """What to sign. `pod`: the Pod of the claim's name; `owner`: the Slice that its label names; `account`: the workers'."""
-    why_not = _foreign(claim, pod, owner, account) or _overreaching(asked)
+    why_not = _foreign(claim, pod, owner, account)
     if why_not or pod is None:
+        return Deny(why_not)
+    # The kubelet tells the Pod its address sooner than the API.
+    return checked(asked, f"Pod {claim.pod_name}", claim.pod_uid, pod.status.address, early=not pod.status.pod_ip)
+
+
+def checked(
+    asked: CertificateSigningRequest, who: str, uid: str, address: str, *, early: bool = False
+) -> Request | Deny:
+    """The request, if it is for that worker's own name and address, and for nothing else. `early`: it may have another
+    address in a moment."""
+    if why_not := _overreaching(asked):
         return Deny(why_not)
     try:
         request = read_request(asked.spec.request)
     except BadPem as error:
         return Deny(str(error))
-    host = agent_host(claim.pod_uid)
-    subject = request.subject
+    host, subject = agent_host(uid), request.subject
     if subject.common_name != host or subject.hosts != (host,):
-        return Deny(
-            f"Pod {claim.pod_name} may ask for the name {host}, not for {_shown(subject.common_name, subject.hosts)}"
-        )
-    if set(subject.addresses) - {pod.status.address}:
-        words = (
-            f"Pod {claim.pod_name} is on {pod.status.address or 'no address'}, not on {', '.join(subject.addresses)}"
-        )
-        return Deny(words, not_yet=not pod.status.pod_ip)  # the kubelet tells the Pod's sooner than the API
+        return Deny(f"{who} may ask for the name {host}, not for {_shown(subject.common_name, subject.hosts)}")
+    if set(subject.addresses) - {address}:
+        words = f"{who} is on {address or 'no address'}, not on {', '.join(subject.addresses)}"
+        return Deny(words, not_yet=early)
     if request.others:
         return Deny(f"it asks for more than a name: {', '.join(request.others)}")
     return request

@@ -38,6 +38,8 @@ def give_back(view: SliceView, since: datetime, stop_reason: str, now: datetime)
     tasks = stopping(view, since, stop_reason, now)
     if tasks is not None:
         return Step(tasks.tell, "StoppingTasks", tasks.message, tasks.left_seconds)
+    if view.external:
+        return Step((), "Deleted", "none of its Tasks is left; its machines stay as they are", gone=True)
     pool = view.node_pool if view.node_pool is not None and is_ours(view.node_pool, view.slice) else None
     if view.pods:
         ending = _end_workers(view, now, pool_gone=pool is None)

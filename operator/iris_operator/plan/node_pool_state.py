@@ -33,6 +33,10 @@ class PoolState:
         return self.failure is FailureKind.INVALID_REQUEST
 
 
+MACHINES = PoolState("True", "External", "its machines are no vendor's: there is no NodePool")
+"""Of a Slice without a NodePool, spec.external."""
+
+
 def is_ours(node_pool: NodePool, owner: Slice) -> bool:
     """Whether this NodePool was made for this very Slice."""
     return node_pool.metadata.annotations.get(ANNOTATION_SLICE_UID) == owner.metadata.uid

@@ -50,6 +50,8 @@ def judge(facts: Facts) -> Verdict:
     if is_true(facts.status.conditions, AGENTS_READY):
         message = f"{count(len(facts.reports), 'agent')} registered{_TAKES[facts.view.slice.spec.availability]}"
         return Verdict(SlicePhase.READY, "AgentsReady", message)
+    if facts.view.external:
+        return _judge_machines(facts)
     if facts.view.slice.status.ready_since is not None:
         return _judge_lost(facts)
     if facts.pool.rejected:
@@ -57,6 +59,13 @@ def judge(facts: Facts) -> Verdict:
     if facts.since(NODES_READY, "True") is not None:
         return _judge_init(facts)
     return _judge_launch(facts) or _judge_fitness(facts) or _judge_boot(facts)
+
+
+def _judge_machines(facts: Facts) -> Verdict:
+    """Nobody boots them, and nobody has others in their place: it waits for as long as it takes."""
+    reason = next((one.reason for one in facts.reports if one.reason), "WaitingForMachines")
+    up = facts.view.slice.status.ready_since is not None
+    return Verdict(SlicePhase.DEGRADED if up else SlicePhase.INITIALIZING, reason, facts.waiting)
 
 
 def _judge_lost(facts: Facts) -> Verdict:

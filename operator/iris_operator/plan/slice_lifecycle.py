@@ -10,7 +10,7 @@ from iris_operator.api.names import ANNOTATION_SLICE, FINALIZER_SLICE
 from iris_operator.api.nodepool import NodePool
 from iris_operator.api.slice import SlicePhase
 from iris_operator.plan.actions import AddFinalizer, ApplyNodePool, DeleteSlice, SliceAction
-from iris_operator.plan.node_pool_state import is_ours, pool_state
+from iris_operator.plan.node_pool_state import MACHINES, is_ours, pool_state
 from iris_operator.plan.settings import NoCluster
 from iris_operator.plan.slice_deletion import plan_deletion, plan_failed
 from iris_operator.plan.slice_drain import drain
@@ -35,7 +35,7 @@ def plan_live_slice(view: SliceView, now: datetime) -> SlicePlan:
     if isinstance(view.settings, NoCluster):
         verdict = Verdict(SlicePhase.PENDING, view.settings.reason, view.settings.message)
         return finish(view, verdict, (), view.slice.status, now)
-    if view.node_pool is not None and not is_ours(view.node_pool, view.slice):
+    if not view.external and view.node_pool is not None and not is_ours(view.node_pool, view.slice):
         verdict = Verdict(SlicePhase.PENDING, "NodePoolNameTaken", _whose(view.node_pool, view))
         return finish(view, verdict, (), view.slice.status, now)
     return _plan(view, view.settings, now)
@@ -52,9 +52,9 @@ def _plan(view: SliceView, settings: IrisClusterSpec, now: datetime) -> SlicePla
     actions: list[SliceAction | DeleteSlice] = []
     if FINALIZER_SLICE not in view.slice.metadata.finalizers:
         actions.append(AddFinalizer())
-    if view.node_pool is None:
+    if view.node_pool is None and not view.external:
         actions.append(ApplyNodePool())
-    pool = pool_state(view.node_pool, view.obstacle)
+    pool = MACHINES if view.external else pool_state(view.node_pool, view.obstacle)
     reports = report_nodes(view, settings, now)
     actions += [report.action for report in reports if report.action is not None]
     actions += stray_workers(view)

@@ -39,6 +39,11 @@ class SliceView:
         """Whether a ScaleGroup made it and decides about it."""
         return any(owner.kind == "ScaleGroup" for owner in self.slice.metadata.owner_references)
 
+    @property
+    def external(self) -> bool:
+        """Whether its nodes are machines, of no NodePool, that nobody gives back."""
+        return self.slice.spec.external is not None
+
     @cached_property
     def node_names(self) -> frozenset[str]:
         """Of the nodes that stand."""

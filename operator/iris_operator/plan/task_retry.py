@@ -13,6 +13,8 @@ A Task never runs twice at the same time. The chain of reasons, each link checke
    reported the end of the Pod's containers and asked for the Pod's removal, which it does after it has killed
    everything in the Pod's cgroup and removed that; or the Node object is gone. A forced deletion, on a node that
    stands and is silent, takes nothing away: the kubelet may still run it, so the Task waits.
+   Of a machine outside of Kubernetes the Lease stands for the worker Pod. Nothing but a person deletes it, who thereby says
+   that the machine will not come back; or another machine takes its name over.
 4. `spec.binding` is cleared only when `endedAttempt` covers it, and only the version of the Task that says so
    (resourceVersion). Before that no placement looks at the Task, after it the attempt's number is a higher one.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -11,10 +12,13 @@ from typing import Any
 from iris_operator.agent.backoff import Backoff
 from iris_operator.agent.config import AgentConfig
 from iris_operator.agent.metrics import Metrics
+from iris_operator.api.machine import Machine
 from iris_operator.api.names import (
     ANNOTATION_AGENT_PROBLEM,
     ANNOTATION_AGENT_VERSION,
     ANNOTATION_DISK_PRESSURE,
+    ANNOTATION_MACHINE,
+    LABEL_MACHINE,
     LABEL_MANAGED,
     LABEL_SLICE,
 )
@@ -32,7 +36,8 @@ _RETRY_SECONDS = (0.5, 3.0)
 class Heartbeat:
     """`problem` gives one line, empty when all is well; `disk` why no more Tasks shall come, empty when they may.
 
-    `poke` renews at once, when one of them has changed.
+    `poke` renews at once, when one of them has changed. `machine` gives what is said of a machine outside of Kubernetes, once
+    that is known.
     """
 
     def __init__(
@@ -42,7 +47,9 @@ class Heartbeat:
         metrics: Metrics,
         problem: Callable[[], str],
         disk: Callable[[], str] = lambda: "",
+        machine: Callable[[], Machine | None] = lambda: None,
     ) -> None:
+        self._machine = machine
         self._api, self._config, self._metrics, self._problem, self._disk = api, config, metrics, problem, disk
         self._poked = asyncio.Event()
         self._acquired = datetime.now(UTC)
@@ -88,6 +95,10 @@ class Heartbeat:
             ANNOTATION_AGENT_PROBLEM: self._problem() or None,
             ANNOTATION_DISK_PRESSURE: self._disk() or None,
         }
+        labels = {LABEL_MANAGED: "true", LABEL_SLICE: config.slice_name}
+        if (machine := self._machine()) is not None:
+            labels[LABEL_MACHINE] = "true"
+            annotations[ANNOTATION_MACHINE] = json.dumps(machine.wire())
         owner = {"apiVersion": "v1", "kind": "Pod", "name": config.pod_name, "uid": config.pod_uid}
         return {
             "apiVersion": LEASES.api_version,
@@ -95,7 +106,7 @@ class Heartbeat:
             "metadata": {
                 "name": config.pod_name,
                 "namespace": config.pod_namespace,
-                "labels": {LABEL_MANAGED: "true", LABEL_SLICE: config.slice_name},
+                "labels": labels,
                 "annotations": annotations,
                 "ownerReferences": [] if config.outside else [owner],
             },

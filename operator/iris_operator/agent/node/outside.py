@@ -6,12 +6,15 @@ the unit: so they outlive the agent's restarts, and `systemctl set-property iris
 
 from __future__ import annotations
 
+import os
 import re
 import uuid
 from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 
-from iris_operator.api.names import AGENT_SECRETS_DIR, worker_pod_name
+from iris_operator.agent.config import AgentConfig
+from iris_operator.api.machine import Machine
+from iris_operator.api.names import AGENT_SECRETS_DIR, GPU_RESOURCE, worker_pod_name
 from iris_runtimes.protocol import CgroupParent, Device, Mount, PodContext
 
 TASKS_SLICE = "iris-tasks.slice"
@@ -56,6 +59,24 @@ def context(env: Mapping[str, str]) -> PodContext:
     parent = cgroup_parent(env.get("IRIS_CGROUP_PARENT", ""), systemd=_SYSTEMD.is_dir())
     devices = gpu_devices(one.name for one in Path("/dev").iterdir())
     return PodContext(parent, devices, dict(env), mounts=memory_for_secrets(Path("/proc/mounts").read_text()))
+
+
+def machine(env: Mapping[str, str], config: AgentConfig, gpus: int) -> Machine:
+    """What is said of this machine on the Lease. IRIS_CPU and IRIS_MEMORY: less than all there is."""
+    capacity = {
+        "cpu": env.get("IRIS_CPU") or str(os.cpu_count() or 1),
+        "memory": env.get("IRIS_MEMORY") or str(memory_bytes(Path("/proc/meminfo").read_text())),
+        **({GPU_RESOURCE: str(gpus)} if gpus else {}),
+    }
+    return Machine(
+        node_name=config.node_name, address=config.host_ip, stream_port=config.stream_port, capacity=capacity
+    )
+
+
+def memory_bytes(meminfo: str) -> int:
+    """All there is, by the text of /proc/meminfo."""
+    line = next(one for one in meminfo.splitlines() if one.startswith("MemTotal:"))
+    return int(line.split()[1]) * 1024
 
 
 def memory_for_secrets(mounts: str) -> tuple[Mount, ...]:

@@ -17,6 +17,7 @@ from iris_operator.controller.writer import Writer
 from iris_operator.identity.authority import AGENT_LIFE
 from iris_operator.identity.certificates import Request, sign
 from iris_operator.identity.judge import Claim, Deny, claim_of, judge
+from iris_operator.identity.machines import judge_machine
 from iris_operator.identity.names import SIGNER
 from iris_operator.plan.settings import NoCluster
 from iris_operator.ports.errors import NotFoundError
@@ -55,7 +56,7 @@ class RequestReconciler:
             await self._say(asked, "Failed" if asked.verdict else "Denied", "NotAnAgent", found.message)
             return
         if not asked.verdict:
-            await self._say(asked, "Approved", "WorkerPod", f"its worker Pod asks for {found.subject.common_name}")
+            await self._say(asked, "Approved", "Worker", f"its worker asks for {found.subject.common_name}")
             return  # the answer has queued us again
         await self._sign(asked, found)
 
@@ -65,11 +66,21 @@ class RequestReconciler:
 
     async def _judge(self, asked: CertificateSigningRequest, claim: Claim) -> Request | Deny:
         """By the API itself: a cache that lags must neither refuse a new Pod nor trust an old one."""
+        if not claim.pod_uid:
+            return await self._judge_machine(asked, claim)
         pod = await self._pod(claim)
         owner = None if pod is None else await self._owner(pod)
         cluster = self._controller.cache.cluster_of(claim.namespace, owner.spec.cluster_name if owner else "")
         worker = Worker() if isinstance(cluster, NoCluster) else cluster.spec.worker
         return judge(asked, claim, pod, owner, worker.service_account_name)
+
+    async def _judge_machine(self, asked: CertificateSigningRequest, claim: Claim) -> Request | Deny:
+        name, here = asked.metadata.labels.get(LABEL_SLICE, ""), claim.namespace
+        owner = await self._slice(name, here)
+        # What lags here only waits: see Deny.not_yet.
+        cache = self._controller.cache
+        leases = [one for one in cache.leases.values() if one.metadata.namespace == here]
+        return judge_machine(asked, claim, owner, leases, cache.pods.values())
 
     async def _pod(self, claim: Claim) -> Pod | None:
         try:
@@ -78,11 +89,13 @@ class RequestReconciler:
             return None
 
     async def _owner(self, pod: Pod) -> Slice | None:
-        name = pod.metadata.labels.get(LABEL_SLICE)
+        return await self._slice(pod.metadata.labels.get(LABEL_SLICE, ""), pod.metadata.namespace)
+
+    async def _slice(self, name: str, namespace: str) -> Slice | None:
         if not name:
             return None
         try:
-            return Slice.parse(await self._controller.api.get(SLICES, name, pod.metadata.namespace))
+            return Slice.parse(await self._controller.api.get(SLICES, name, namespace))
         except NotFoundError:
             return None
 

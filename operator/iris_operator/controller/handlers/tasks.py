@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 
+from iris_operator.api.core import Lease
+from iris_operator.api.machine import is_machine
 from iris_operator.api.names import FINALIZER_TASK
 from iris_operator.api.task import Task
 from iris_operator.controller.memo import Controller
@@ -11,7 +14,7 @@ from iris_operator.controller.workqueue import Key
 from iris_operator.controller.writer import Writer
 from iris_operator.plan.task_lifecycle import plan_task
 from iris_operator.ports.errors import NotFoundError
-from iris_operator.ports.kube import PODS, TASKS
+from iris_operator.ports.kube import LEASES, PODS, TASKS
 
 log = logging.getLogger(__name__)
 
@@ -57,11 +60,15 @@ class TaskReconciler:
         """Asked of the API: what our cache lacks may only have left its label, or not be listed yet."""
         binding = task.spec.binding
         assert binding is not None
+        name, namespace = binding.worker_pod, task.metadata.namespace
+        with contextlib.suppress(NotFoundError):
+            if (await self._controller.api.get(PODS, name, namespace))["metadata"]["uid"] == binding.worker_uid:
+                return True
         try:
-            pod = await self._controller.api.get(PODS, binding.worker_pod, task.metadata.namespace)
+            lease = Lease.parse(await self._controller.api.get(LEASES, name, namespace))
         except NotFoundError:
             return False
-        return bool(pod["metadata"]["uid"] == binding.worker_uid)
+        return is_machine(lease) and lease.spec.holder_identity == binding.worker_uid
 
     async def _unbind(self, task: Task) -> None:
         """Binding and finalizer in one write: between attempts nothing holds a Task that its user deletes."""

@@ -54,7 +54,7 @@ def test_an_agents_own_request_is_signed_as_asked() -> None:
     [
         (asked(username="ann"), "no ServiceAccount"),
         (asked(username=f"system:serviceaccount:{NAMESPACE}:default"), "run as ServiceAccount iris-agent"),
-        (asked(extra={}), "bound to no Pod"),
+        (asked(extra={POD_NAME_CLAIM: ["s-worker-0"]}), "bound to no Pod"),
         (asked(extra={**EXTRA, POD_UID_CLAIM: ["another"]}), "no Pod"),
         (asked(usages=["digital signature", "client auth"]), "client auth"),
         (asked(request=base64.b64encode(b"hello").decode()), "no certificate request"),
