@@ -148,6 +148,8 @@ class Actor:
         uid, binding = task.metadata.uid, task.spec.binding
         assert binding is not None
         self._node.check_room(uid)
+        if outlives(task) and await self._waits_for_members(task):
+            return False
         in_use = await asyncio.to_thread(host_ports) if task.spec.ports else HostPorts()
         only = await self._holds.gpus(task) if outlives(task) else None
         grant = self._granted[uid] = self._grant(task, in_use, only)
@@ -172,6 +174,14 @@ class Actor:
             await self._sandboxes.look(sandbox.id)
         else:
             self._sandboxes.put(sandbox)
+        return True
+
+    async def _waits_for_members(self, task: Task) -> bool:
+        """Whether it is one of several that do not know yet whether to enter their container or to make it."""
+        found = await self._holds.look(task, self._memories.of(task).image_digest)
+        if found is None:
+            return False
+        self._reporter.want(task.metadata.uid, say.waits_for_members(task, found))
         return True
 
     async def _enter(self, task: Task, spec: SandboxSpec, config_map_script: str) -> SandboxSpec | None:

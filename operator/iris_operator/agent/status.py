@@ -15,6 +15,7 @@ from iris_operator.agent.sandbox.stages import FAILED as SETUP_FAILED
 from iris_operator.agent.sandbox.stages import MISSING, Stage, words_of
 from iris_operator.api.base import Condition
 from iris_operator.api.life import Cause
+from iris_operator.api.member import ContainerSeen
 from iris_operator.api.names import container_id
 from iris_operator.api.quantity import amount, to_quantity
 from iris_operator.api.task import Task, TaskPhase, TaskStatus
@@ -66,6 +67,14 @@ def container_setting_up(task: Task, log_path: str) -> TaskStatus:
     """Building: the container that it will run in, and that will outlive it, is set up."""
     message = f"container {task.spec.container_lifetime.name} is fresh: its set-up script runs"
     return _new(task, TaskPhase.BUILDING, "SettingUp", message, {"log_path": log_path})
+
+
+def waits_for_members(task: Task, found: ContainerSeen) -> TaskStatus:
+    """Building: what its node has of its container is told, and what all members do about it is waited for."""
+    name = task.spec.container_lifetime.name
+    there = f"container {name} runs" if found.running else f"container {name} does not run"
+    message = f"{there} on node {_node(task)}; waits for what the other members' nodes have"
+    return _new(task, TaskPhase.BUILDING, "WaitingForMembers", message, {"container": found})
 
 
 def running(task: Task, sandbox: Sandbox, since: datetime) -> TaskStatus:

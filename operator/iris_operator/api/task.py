@@ -10,7 +10,7 @@ from pydantic import Field
 from iris_operator.api.base import Conditions, LocalObjectReference, Model, Quantity, Resource, Time
 from iris_operator.api.env import EnvFromSource, EnvVar
 from iris_operator.api.life import Cause, ContainerLifetime, Retries, RetryPolicy, SetupCommand, TaskTimeouts
-from iris_operator.api.member import MAX_REPLICAS, MemberBinding
+from iris_operator.api.member import MAX_REPLICAS, ContainerSeen, MemberBinding
 from iris_operator.api.probe import ContainerPort, Lifecycle, PortStatus, Probe
 from iris_operator.api.task_rules import TASK_RULES
 from iris_operator.api.volume import Bundle, Volume, VolumeMount
@@ -330,6 +330,10 @@ class TaskStatus(Model):
             description="Of a Task of several replicas: members that run and are ready, or are done, of all, such as 3/4."
         ),
     ] = ""
+    container: Annotated[
+        ContainerSeen | None,
+        Field(description="Of a member whose container outlives it: what its node has, told before its start."),
+    ] = None
     node_name: Annotated[str, Field(description="Node it ran on.")] = ""
     image_digest: Annotated[str, Field(description="Digest of the image that was run.")] = ""
     container_id: Annotated[str, Field(description="Containerd container, in namespace iris of the node.")] = ""

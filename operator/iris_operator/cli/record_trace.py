@@ -44,7 +44,7 @@ async def _tasks(target: Target) -> list[Task]:
 def trace_rows(tasks: list[Task], now: datetime, *, everything: bool) -> list[dict[str, Any]]:
     """Rows of a trace, in order of creation; without `everything` only of Tasks that started and ended."""
     rows = []
-    for task in sorted(tasks, key=lambda one: (one.metadata.creation_timestamp or now, one.metadata.name)):
+    for task in sorted((one for one in tasks if not one.owner_uid), key=lambda one: (one.metadata.creation_timestamp or now, one.metadata.name)):
         started, finished = task.status.start_time, task.status.finish_time
         if started is None or finished is None:
             if not everything:
@@ -64,6 +64,8 @@ def _row(task: Task, created: datetime, seconds: float) -> dict[str, Any]:
     row |= {name: wants[name] for name in ("cpu", "memory") if name in wants}
     if int(wants.get(GPU_RESOURCE, 0)):
         row["gpus"] = int(wants[GPU_RESOURCE])
+    if task.spec.replicas > 1:  # its members, which are Tasks too, are told of by it
+        row |= {"count": task.spec.replicas, "gang": True}
     if task.spec.priority:
         row["priority"] = task.spec.priority
     if task.spec.placement.scale_group_name:

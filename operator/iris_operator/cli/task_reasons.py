@@ -73,6 +73,8 @@ STARTING = {
     "ContainerNotRunning": Reason(_YOURS, "Run a Task with policy Persistent there first: NoLaunch starts no container."),
     "ContainerImageMismatch": Reason(_YOURS, "Name the image that the container runs, or another container."),
     "ContainerImageUnknown": Reason(_PLATFORM, "End the persistent container, or use another name."),
+    "ContainerPartlyRunning": Reason(_YOURS, "End the container where it runs, or use another name: all nodes have it, or none."),
+    "WaitingForMembers": Reason(_NOBODY, "Wait: all members tell what their nodes have of the container, then all go on."),
     "ContainerTooSmall": Reason(_YOURS, "Ask for no more GPUs than the persistent container has, or use another name."),
     "CommandNotFound": Reason(_YOURS, "Check spec.command: it must be a program of the image, with its path or on PATH."),
     "CommandNotExecutable": Reason(_YOURS, "Make the file executable in the image, or start it with its interpreter."),

@@ -17,7 +17,7 @@ from iris_operator.plan.settings import NoCluster
 from iris_operator.plan.shapes import Shape
 from iris_operator.plan.slot_index import SlotIndex
 from iris_operator.plan.squad import Squad
-from iris_operator.plan.squad_placement import place_squad
+from iris_operator.plan.squad_placement import place_squad, stands_alone
 from iris_operator.plan.why_squad import why_squad
 from iris_operator.plan.why_unplaced import Explainer
 
@@ -170,7 +170,7 @@ def _bind(task: Task, slot: Slot, now: datetime) -> BindTask:
 def _place_squad(
     squad: Squad, shape: Shape, index: SlotIndex, crowded: set[tuple[object, ...]], now: datetime
 ) -> list[BindTask]:
-    kind = (shape, len(squad.free))
+    kind = (shape, len(squad.free), stands_alone(squad.parent))
     if kind in crowded:
         return []
     found = place_squad(squad, shape, index, now)
@@ -194,5 +194,5 @@ def _explain(left: list[Waiting], explainer: Explainer, index: SlotIndex) -> tup
 
 def _explain_squad(parent: Task, shape: Shape, explainer: Explainer, index: SlotIndex) -> Unplaced:
     members = parent.spec.replicas
-    reason, facts, advice = why_squad(explainer, index, shape, members)
+    reason, facts, advice = why_squad(explainer, index, shape, members, alone=stands_alone(parent))
     return Unplaced(parent, reason, facts + advice, shape, facts, members)

@@ -16,10 +16,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from iris_operator.api.member import ContainerVerdict
 from iris_operator.api.names import FINALIZER_TASK
 from iris_operator.api.task import Task, TaskPhase, TaskStatus
 from iris_operator.plan.actions import Note, StopTask
 from iris_operator.plan.conditions import set_condition
+from iris_operator.plan.container_verdict import container_verdicts
 from iris_operator.plan.gang import MEMBER_FAILED, MEMBERS_RESTART, Gang, Standing
 from iris_operator.plan.replicas_status import status_of
 from iris_operator.plan.task_retry import AttemptEnd, attempt_over
@@ -33,13 +35,16 @@ _ENDS = ("Complete", "Failed")
 @dataclass(frozen=True)
 class ReplicasPlan:
     """In this order: our finalizer put on (`hold`), members made (`create`: ranks), stopped, deleted, given a status
-    (`say`); then the Task's own status, its Event, and the finalizer off (`release`)."""
+    (`say`), told what to do about their container (`tell`), given the Task's priority (`rank`); then the Task's own status,
+    its Event, the finalizer off (`release`)."""
 
     hold: bool = False
     create: tuple[int, ...] = ()
     stop: tuple[StopTask, ...] = ()
     delete: tuple[Task, ...] = ()
     say: tuple[tuple[Task, TaskStatus], ...] = ()
+    tell: tuple[tuple[Task, ContainerVerdict], ...] = ()
+    rank: tuple[Task, ...] = ()
     status: TaskStatus | None = None
     note: Note | None = None
     release: bool = False
@@ -73,6 +78,8 @@ def plan_replicas(gang: Gang, now: datetime) -> ReplicasPlan:
         ),
         stop=tuple(_stop(gang, MEMBERS_RESTART)) if repeat else (),
         say=tuple((one, _anew(one, now)) for one in gang.of(Standing.DONE)) if repeat else (),
+        rank=tuple(one for one in gang.there if not one.ended and one.spec.priority != parent.spec.priority),
+        tell=() if repeat else tuple(container_verdicts(gang)),
         status=status,
         note=note,
         recheck_seconds=min((one for one in (quiet, late, again) if one is not None), default=None),

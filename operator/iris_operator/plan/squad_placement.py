@@ -30,11 +30,11 @@ class NodeRoom(NamedTuple):
     members: int
 
 
-def rooms(index: SlotIndex, shape: Shape) -> dict[str, list[NodeRoom]]:
-    """Slice -> its nodes that have room, by rank."""
+def rooms(index: SlotIndex, shape: Shape, *, alone: bool) -> dict[str, list[NodeRoom]]:
+    """Slice -> its nodes that have room, by rank. `alone`: never two members on one node."""
     found: dict[str, list[NodeRoom]] = {}
     for slot, free in index.free(scope_of(shape)):
-        members = min(index.room(slot), fits(free, shape))
+        members = min(index.room(slot), fits(free, shape), 1 if alone else _PLENTY)
         if members > 0 and index.ports_free(slot, shape.ports):
             found.setdefault(slot.slice_name, []).append(NodeRoom(slot, members))
     return {name: sorted(nodes, key=lambda one: one.slot.rank) for name, nodes in found.items()}
@@ -44,6 +44,11 @@ def fits(free: Amounts, shape: Shape) -> int:
     """How many of the shape so much on one node is enough for. A port of a fixed number is there once."""
     most = min((free.get(name, 0) // value for name, value in shape.wanted.items()), default=_PLENTY)
     return min(most, 1) if shape.ports else most
+
+
+def stands_alone(task: Task) -> bool:
+    """Whether two members can't share a node: a container that outlives them is there once."""
+    return task.spec.container_lifetime.policy != "PerRun"
 
 
 def choose(found: dict[str, list[NodeRoom]], members: int) -> list[Slot] | None:
@@ -72,7 +77,7 @@ def place_squad(squad: Squad, shape: Shape, index: SlotIndex, now: datetime) -> 
     """Bindings for all that are free, their room taken; empty: there is none."""
     if squad.placed:
         return _complete(squad, shape, index, now)
-    slots = choose(rooms(index, shape), len(squad.free))
+    slots = choose(rooms(index, shape, alone=stands_alone(squad.parent)), len(squad.free))
     if slots is None:
         return []
     for slot in slots:
@@ -86,7 +91,7 @@ def _complete(squad: Squad, shape: Shape, index: SlotIndex, now: datetime) -> li
     binding = squad.placed[0].spec.binding
     assert binding is not None and binding.member is not None
     peers = binding.member.peers
-    found = rooms(index, shape).get(binding.slice_name, [])
+    found = rooms(index, shape, alone=False).get(binding.slice_name, [])
     slots = {one.slot.node_name: one.slot for one in found}
     wanted = Counter(peers[rank].node_name for rank, _ in squad.free if rank < len(peers))
     room = {one.slot.node_name: one.members for one in found}

@@ -11,19 +11,19 @@ from iris_operator.plan.why_unplaced import Explainer, Why
 _SHOWN = 4
 
 
-def why_squad(explainer: Explainer, index: SlotIndex, shape: Shape, members: int) -> Why:
-    """Of so many members of the shape."""
+def why_squad(explainer: Explainer, index: SlotIndex, shape: Shape, members: int, *, alone: bool) -> Why:
+    """Of so many members of the shape. `alone`: never two of them on one node."""
     reason, facts, advice = explainer.why(shape)
     needs, _, rest = facts.partition("; ")
     needs = f"needs {count(members, 'member')} on one slice, each of which {needs}"
     if reason not in ("InsufficientResources", "PortTaken"):
         return reason, f"{needs}; {rest}", advice
-    most = _largest(index, shape)
+    most = _largest(index, shape, alone=alone)
     name = max(most, key=lambda name: (most[name], name))
     if most[name] < members:
         holds = f"the largest slice, {name}, takes {most[name]} of {members}"
         return "TooLarge", f"{needs}; {holds}", ": ask for fewer, or add a larger slice"
-    free = {name: sum(one.members for one in nodes) for name, nodes in rooms(index, shape).items()}
+    free = {name: sum(one.members for one in nodes) for name, nodes in rooms(index, shape, alone=alone).items()}
     best = sorted(most, key=lambda name: (-free.get(name, 0), name))
     said = ", ".join(f"{name} for {free.get(name, 0)}" for name in best[:_SHOWN])
     more = f" and {count(len(best) - _SHOWN, 'more slice')} for no more" if len(best) > _SHOWN else ""
@@ -31,10 +31,10 @@ def why_squad(explainer: Explainer, index: SlotIndex, shape: Shape, members: int
     return (reason, f"{facts}; {rest}", advice) if reason == "PortTaken" else (reason, facts, "")
 
 
-def _largest(index: SlotIndex, shape: Shape) -> dict[str, int]:
+def _largest(index: SlotIndex, shape: Shape, *, alone: bool) -> dict[str, int]:
     """Slice -> how many members it would take if it were empty."""
     found: dict[str, int] = {}
     for slot, _ in index.free(scope_of(shape)):
-        most = min(fits(slot.capacity, shape), slot.max_tasks)
+        most = min(fits(slot.capacity, shape), 1 if alone else slot.max_tasks)
         found[slot.slice_name] = found.get(slot.slice_name, 0) + most
     return found

@@ -21,14 +21,18 @@ from iris_operator.agent.sandbox.lifetime import (
     ContainerUnfit,
     Launch,
     container_of,
+    hold_to,
     inner_spec,
     judge,
     launch_spec,
+    seen,
     setup_of,
     setup_spec,
+    verdict_of_all,
 )
 from iris_operator.agent.sandbox.store import Sandboxes
 from iris_operator.api.cluster import Defaults
+from iris_operator.api.member import ContainerSeen
 from iris_operator.api.names import GPU_RESOURCE
 from iris_operator.api.task import Task
 from iris_operator.plan.task_requests import task_requests
@@ -74,6 +78,7 @@ class Holds:
         container = container_of(task)
         found = await self._find(container)
         verdict = judge(task, found, spec.labels[labels.IMAGE_DIGEST], self._worker_uid, self._node)
+        hold_to(task, verdict, found, self._node)
         if isinstance(verdict, Launch):
             if verdict.remains:
                 await self._runtime.remove(container)
@@ -86,6 +91,20 @@ class Holds:
         warning = "" if isinstance(verdict, Launch) else verdict.warning
         inner = inner_spec(task, spec)
         return replace(inner, labels={**inner.labels, labels.NOTE: warning}) if warning else inner
+
+    async def look(self, task: Task, image_digest: str) -> ContainerSeen | None:
+        """What to tell of this node's container before all members are told what to do; None: nothing, the Task may go on.
+
+        ContainerUnfit when they were told that they can't. RuntimeFault.
+        """
+        binding, told = task.spec.binding, verdict_of_all(task)
+        if binding is None or binding.member is None:
+            return None
+        if told is None:
+            return seen(task, await self._find(container_of(task)), image_digest, self._worker_uid)
+        if told.action == "Refuse":
+            raise ContainerUnfit(told.reason, told.message)
+        return None
 
     async def gpus(self, task: Task) -> tuple[str, ...] | None:
         """Those of the Task's container; None when it is yet to be made. ContainerUnfit when they are too few."""

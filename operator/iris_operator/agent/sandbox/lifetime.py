@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from iris_operator.agent.sandbox import labels
+from iris_operator.api.member import ContainerSeen, ContainerVerdict
 from iris_operator.api.names import bounded_name
 from iris_operator.api.task import Task
 from iris_runtimes.errors import Fault, RuntimeFault
@@ -20,6 +21,7 @@ from iris_runtimes.protocol import Mount, Sandbox, SandboxSpec, SandboxState
 CONTAINER = "iris.dev/container"  # the id of a container that outlives its Tasks, on it and on all that is in it
 IDLE_SECONDS = "iris.dev/idle-seconds"
 IMAGE = "iris.dev/image"
+MADE_FOR = "iris.dev/made-for"  # the attempt that brought it: Task's uid, /, number
 SET_UP = "iris.dev/set-up"  # a set-up script belongs to it
 _MAX_ID = 64  # containerd takes 76, and "-setup" is added
 _SETUP = "-setup"
@@ -97,6 +99,40 @@ def judge(task: Task, found: Sandbox | None, image_digest: str, worker_uid: str,
     return Attach()
 
 
+def seen(task: Task, found: Sandbox | None, image_digest: str, worker_uid: str) -> ContainerSeen:
+    """What a member tells of its node before its start: all members do the same, by what all their nodes have."""
+    if found is None or found.state is not SandboxState.RUNNING or labels.facts(found).worker_uid != worker_uid:
+        return ContainerSeen(running=False, tag_digest=image_digest)
+    digest = labels.facts(found).image_digest
+    return ContainerSeen(running=True, image=found.labels.get(IMAGE, ""), image_digest=digest, tag_digest=image_digest)
+
+
+def verdict_of_all(task: Task) -> ContainerVerdict | None:
+    """What the members were told to do about their container; None: nothing yet, or it is no member of any."""
+    binding = task.spec.binding
+    return binding.member.container if binding is not None and binding.member is not None else None
+
+
+def hold_to(task: Task, judged: Attach | Launch, found: Sandbox | None, node: str) -> None:
+    """ContainerUnfit when what is there is no more what all members were told to expect."""
+    told, name = verdict_of_all(task), task.spec.container_lifetime.name
+    if told is None:
+        return
+    if told.action == "Attach" and isinstance(judged, Launch):
+        words = f"container {name} has ended on node {node} since all members found it running"
+        raise ContainerUnfit("ContainerPartlyRunning", words)
+    if told.action == "Launch" and isinstance(judged, Attach):
+        assert found is not None
+        if found.labels.get(MADE_FOR) != _made_for(task):
+            words = f"container {name} was begun on node {node} by another Task since all members found none"
+            raise ContainerUnfit("ContainerPartlyRunning", words)
+
+
+def _made_for(task: Task) -> str:
+    assert task.spec.binding is not None
+    return f"{task.metadata.uid}/{task.spec.binding.attempt}"
+
+
 def launch_spec(task: Task, spec: SandboxSpec, busybox: Path, *, with_setup: bool) -> SandboxSpec:
     """The container of a Task's own sandbox `spec`: all of it but the command. `busybox`: a static one on the node."""
     life = task.spec.container_lifetime
@@ -104,6 +140,7 @@ def launch_spec(task: Task, spec: SandboxSpec, busybox: Path, *, with_setup: boo
     mine = {
         CONTAINER: container_of(task),
         IMAGE: task.spec.image,
+        MADE_FOR: _made_for(task),
         IDLE_SECONDS: str(life.idle_seconds),
         labels.GPUS: spec.labels.get(labels.GPUS, ""),
         **({SET_UP: "true"} if with_setup else {}),

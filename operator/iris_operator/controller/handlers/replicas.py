@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable
 
+from iris_operator.api.member import ContainerVerdict
 from iris_operator.api.names import FINALIZER_TASK
 from iris_operator.api.task import Task, TaskStatus
 from iris_operator.controller.memo import Controller
@@ -64,6 +65,8 @@ class ReplicasReconciler:
             *(self._stop(one) for one in plan.stop),
             *(self._writer.delete(TASKS, one) for one in plan.delete),
             *(self._say(one, status) for one, status in plan.say),
+            *(self._tell(one, verdict) for one, verdict in plan.tell),
+            *(self._writer.metadata(TASKS, one, {}, {"priority": parent.spec.priority}) for one in plan.rank),
         ]
         if not all(await asyncio.gather(*map(self._call, calls))):
             self._controller.queue.add_after(key, _CHANGED_SECONDS)
@@ -87,6 +90,9 @@ class ReplicasReconciler:
 
     async def _stop(self, action: StopTask) -> None:
         await self._writer.metadata(TASKS, action.task, {}, {"binding": {"stopReason": action.reason}})
+
+    async def _tell(self, member: Task, verdict: ContainerVerdict) -> None:
+        await self._writer.metadata(TASKS, member, {}, {"binding": {"member": {"container": verdict.wire()}}})
 
     async def _say(self, member: Task, status: TaskStatus) -> None:
         await self._writer.status(TASKS, member, member.status, status)

@@ -273,6 +273,12 @@ def test_who_was_done_begins_anew_as_if_it_had_been_moved() -> None:
     assert status.attempts[0].exit_code == 0 and status.attempts[0].cause is None
 
 
+def test_a_changed_priority_is_the_members_too() -> None:
+    parent = _parent(priority=5)
+    members = [_live(0), member("t", 1, priority=5), _done(2)]
+    assert [one.metadata.name for one in _plan(parent, members).rank] == ["t-0"]
+
+
 def test_a_budget_is_that_of_all_members() -> None:
     """A member whose own command failed for the first time has no retry left when others have used them up."""
     used = {"rank": 0, "peers": [], "retries": {"user": 2, "infrastructure": 1}}

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from iris_operator.cli.main import main
 from iris_operator.cli.record_trace import trace_rows
 from iris_operator.simulation.workload import parse_trace
-from tests.builders import NOW, at, task
+from tests.builders import NOW, at, member, task
 
 EXAMPLES = Path(__file__).parents[4] / "examples" / "simulation"
 FLEET = str(EXAMPLES / "fleet.yaml")
@@ -63,3 +63,13 @@ def test_what_was_recorded_can_be_simulated() -> None:
         ("ran", 0, 300),
         ("runs", 300, 100),
     ]
+
+
+def test_replicas_are_recorded_once_and_run_together() -> None:
+    times = {"startTime": at(500), "finishTime": at(200)}
+    parent = task("t", replicas=2).requests(cpu="1").made(600).status(**times).build()
+    members = [member("t", rank).requests(cpu="1").made(600).status(**times).build() for rank in range(2)]
+    (row,) = trace_rows([*members, parent], NOW, everything=False)
+    assert (row["name"], row["count"], row["gang"]) == ("t", 2, True)
+    trace = parse_trace(yaml.safe_dump({"tasks": [row]}), "yaml")
+    assert [(one.task.metadata.name, one.gang) for one in trace.submissions] == [("t-0", "t"), ("t-1", "t")]
