@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import shutil
 import subprocess
@@ -14,7 +15,16 @@ import pytest
 
 from iris_operator.agent.agent import Agent
 from iris_operator.agent.config import AgentConfig, ConfigError, from_environment
-from iris_operator.agent.node.outside import as_in_a_pod, cgroup_parent, gpu_devices, memory_for_secrets
+from iris_operator.agent.node.outside import (
+    as_in_a_pod,
+    cgroup_parent,
+    gpu_devices,
+    machine,
+    memory_bytes,
+    memory_for_secrets,
+)
+from iris_operator.api.core import Lease
+from iris_operator.api.machine import machine_of
 from iris_operator.api.names import ANNOTATION_AGENT_PROBLEM
 from iris_runtimes.containerd.driver import ContainerdRuntime
 from iris_runtimes.docker.driver import DockerRuntime
@@ -81,6 +91,33 @@ def test_gpus_of_the_machine() -> None:
     assert [one.host_path for one in found] == ["/dev/nvidia-uvm", "/dev/nvidia0", "/dev/nvidia10", "/dev/nvidiactl"]
 
 
+def test_what_is_said_of_the_machine() -> None:
+    config = from_environment(as_in_a_pod({**_SAID, "HOST_IP": "192.0.2.1", "IRIS_STREAM_PORT": "7"}, "abc"))
+    found = machine({"IRIS_MEMORY": "200Gi"}, config, 2)
+    assert (found.node_name, found.address, found.stream_port) == ("m1", "192.0.2.1", 7)
+    assert found.capacity == {"cpu": str(os.cpu_count()), "memory": "200Gi", "nvidia.com/gpu": "2"}
+    assert "nvidia.com/gpu" not in machine({}, config, 0).capacity
+    assert memory_bytes("MemTotal:       2 kB\nMemFree: 1 kB\n") == 2048
+
+
+async def test_its_lease_is_its_worker(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    await node.set_up()
+    said = {"NODE_NAME": "node-1", "POD_NAMESPACE": "default", "IRIS_SLICE": "s", "IRIS_OUTSIDE": "kubeconfig"}
+    config = from_environment(as_in_a_pod({**said, "IRIS_CACHE_DIR": str(tmp_path), "HOST_IP": "192.0.2.1"}, "abc"))
+    agent, stop = Agent(config, node.api, node.runtime), asyncio.Event()
+    running = asyncio.create_task(agent.run(stop))
+    try:
+        lease = Lease.parse(await node.lease())
+    finally:
+        stop.set()
+        await running
+    found = machine_of(lease)
+    assert found is not None
+    assert (found.node_name, found.address, lease.spec.holder_identity) == ("node-1", "192.0.2.1", config.pod_uid)
+    assert lease.metadata.owner_references == []
+
+
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze (Debian: package systemd)")
 def test_units_are_valid(tmp_path: Path) -> None:
     for unit in ("iris-agent.service", "iris-tasks.slice"):
@@ -108,7 +145,7 @@ def test_the_example_says_all_that_is_needed() -> None:
 _ABSENT: dict[str, tuple[Callable[[Path], Runtime], str]] = {
     "containerd": (
         lambda folder: ContainerdRuntime(str(folder / "absent.sock")),
-        "containerd does not answer: No such file",
+        "containerd does not answer: connecting to",
     ),
     "docker": (
         lambda folder: DockerRuntime(str(folder / "absent.sock")),

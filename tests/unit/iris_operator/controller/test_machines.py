@@ -132,6 +132,8 @@ def test_whom_a_lease_concerns() -> None:
     assert not list(route(LEASES, same, before, cache))
     other = machine(0, ago=0, address="192.0.2.9").build()
     assert list(route(LEASES, other, before, cache))
+    cache.drop(LEASES, before.key)
+    assert [key for key, _ in route(LEASES, before, before, cache)] == keys
 
 
 async def test_the_api_itself_is_asked_before_a_task_counts_as_lost() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from aiohttp import WSMsgType, web
 from iris_operator.adapters.fakes.kube import FakeKube
 from iris_operator.gateway.headers import front_proxy
 from iris_operator.gateway.server import Gateway
-from iris_operator.ports.kube import ACCESS_REVIEWS, PODS, TASKS, Body, Kind
+from iris_operator.ports.kube import ACCESS_REVIEWS, LEASES, PODS, TASKS, Body, Kind
 from tests.unit.iris_operator.gateway.test_words import BASE, HEADERS
 
 ANN = {"X-Remote-User": "ann"}
@@ -120,6 +121,23 @@ async def test_a_log_comes_as_it_is_with_its_offset(world: World) -> None:
     assert asked.path == f"{world.path}/log"
     assert list(asked.query.items()) == [("follow", "1"), ("tail", "3"), ("x", "a b"), ("x", "&")]
     assert not {"X-Remote-User", "Authorization"} & set(asked.headers)
+
+
+async def test_a_machine_without_a_pod_is_asked_where_its_lease_says(world: World) -> None:
+    async def logs(_: web.Request) -> web.StreamResponse:
+        return web.Response(text="of a machine")
+
+    await world.agent(logs)
+    uid = (await world.api.get(PODS, "w", "team"))["metadata"]["uid"]
+    await world.api.delete(PODS, "w", "team", grace_seconds=0)
+    status, body = await world.get(LOG)
+    assert (status, body["reason"]) == (404, "NotFound")
+    said = json.dumps({"nodeName": "n", "address": "192.0.2.1"})
+    labels = {"iris-managed": "true", "iris.dev/slice": "s", "iris.dev/machine": "true"}
+    metadata = {"name": "w", "labels": labels, "annotations": {"iris.dev/machine": said}}
+    await world.api.create(LEASES, {"metadata": metadata, "spec": {"holderIdentity": uid}}, "team")
+    async with world.client.get(f"http://gateway{LOG}", headers=ANN) as response:
+        assert (response.status, await response.text()) == (200, "of a machine")
 
 
 @pytest.mark.parametrize("who", ["nobody", "no header"])
