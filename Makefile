@@ -56,7 +56,7 @@ test-e2e: setup ## Tests on real nodes with the installed chart
 
 soak: setup ## What make test leaves out: each part killed in turn; Tasks drawn at random, parts killed (TASKS=500, SEED=number)
 	@seed=$${SEED:-$$RANDOM}; echo "seed $$seed (make soak SEED=$$seed)"; IRIS_SOAK_SEED=$$seed IRIS_SOAK_TASKS=$(or $(TASKS),500) \
-	  .venv/bin/pytest -m soak tests/e2e/product --timeout=0 --log-cli-level=INFO $(ARGS)
+	  .venv/bin/pytest -m soak tests/e2e/product tests/cluster/images --timeout=0 --log-cli-level=INFO $(ARGS)
 
 lint: venv ## ruff, mypy --strict, import contracts
 	@test ! -e operator/__init__.py || { echo "operator/__init__.py would shadow the standard library's operator"; exit 1; }

@@ -23,14 +23,14 @@ ROOT = Path(__file__).parents[2]
 NAMESPACES = Kind("v1", "namespaces", namespaced=False)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connection]:
     """The API server, as iris_devcluster's own client wants it."""
     with api_server(tmp_path_factory.mktemp("api"), authorization="RBAC") as found:
         yield found
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def kubeconfig(connection: Connection, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Its administrator's kubeconfig; the CRDs of crds/ and the vendor's NodePool are Established."""
     path = tmp_path_factory.mktemp("kubeconfig") / "kubeconfig"

@@ -120,6 +120,8 @@ def kubelet_config(identity: Identity, spec: NodeSpec, nameservers: list[str], m
         "imageGCHighThresholdPercent": 100,
         # a device plugin that comes late, or a GPU that breaks, shows as soon
         "nodeStatusUpdateFrequency": "2s",
+        # what is killed is back at once, the fifth time as the first: upstream waits for up to five minutes
+        "crashLoopBackOff": {"maxContainerRestartPeriod": "1s"},
         "nodeLeaseDurationSeconds": LEASE_SECONDS,
         "serializeImagePulls": False,
         "oomScoreAdj": _OOM_SCORE if may_lower_oom_score else 0,

@@ -89,7 +89,7 @@ COLUMNS = {
         "Age",
     ],
     "Slice": ["Name", "Phase", "Group", "Nodes", "Tasks", "Idle", "Age"],
-    "Task": ["Name", "Phase", "Reason", "Attempt", "Node", "Exit", "Age"],
+    "Task": ["Name", "Phase", "Reason", "Members", "Attempt", "Node", "Exit", "Age"],
 }
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from importlib import resources
@@ -18,6 +17,7 @@ from iris_devcluster.coreweave.kube import Connection
 from iris_devcluster.coreweave.testing.api_server import api_server
 from iris_devcluster.images.programs import program
 from tests.cluster.conftest import kubeconfig_of
+from tests.programs import run
 from tests.unit.chart.rendering import Chart
 
 EDITOR, VIEWER = "ann", "vic"
@@ -49,11 +49,7 @@ class Kubectl:
 
     def iris(self, *arguments: str, timeout: float = 30) -> subprocess.CompletedProcess[str]:
         """Our own command line, as the administrator."""
-        iris = Path(sys.executable).with_name("iris")
-        environment = {**os.environ, "KUBECONFIG": str(self._kubeconfig)}
-        return subprocess.run(
-            [str(iris), *arguments], env=environment, capture_output=True, text=True, check=False, timeout=timeout
-        )
+        return run(["iris", *arguments], {**os.environ, "KUBECONFIG": str(self._kubeconfig)}, timeout)
 
     def run(self, *arguments: str, user: str = "", body: Any = None) -> subprocess.CompletedProcess[str]:
         """`user`: on whose behalf; empty: the cluster's administrator. `body`: its standard input, as JSON."""

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 
 from iris_devcluster.coreweave.testing.api_server import free_ports
+from tests.programs import Program
 
 
 class Operator:
@@ -21,12 +20,12 @@ class Operator:
     def __init__(self, kubeconfig: Path, namespace: str, log: Path, *more: str) -> None:
         (self.port,) = free_ports(1)
         self.log = log
-        program = Path(sys.executable).with_name("iris-operator")
-        command = [str(program), "run", "--namespace", namespace]
+        command = ["iris-operator", "run", "--namespace", namespace]
         options = ["--kubeconfig", str(kubeconfig), "--port", str(self.port)]
         environment = {**os.environ, "POD_NAMESPACE": namespace}
-        with log.open("ab") as file:
-            self._process = subprocess.Popen([*command, *options, *more], stdout=file, stderr=file, env=environment)
+        with log.open("ab") as file, Path(os.devnull).open("rb") as nothing:
+            words = [*command, *options, *more]
+            self._process = Program(words, nothing.fileno(), file.fileno(), file.fileno(), environment)
 
     @property
     def pid(self) -> int:
@@ -40,7 +39,7 @@ class Operator:
 
     def kill(self) -> None:
         """As the kernel would."""
-        self._process.send_signal(signal.SIGKILL)
+        self._process.kill()
         self._process.wait(10)
 
     def end(self) -> int:
@@ -50,7 +49,7 @@ class Operator:
 
     def tell_to_end(self) -> None:
         """SIGTERM."""
-        self._process.send_signal(signal.SIGTERM)
+        self._process.terminate()
 
     def ended(self) -> int:
         """The exit code, once there is one."""

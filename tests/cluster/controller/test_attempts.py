@@ -176,6 +176,7 @@ async def test_an_operator_that_ends_between_its_two_writes(
     await _running(world)
     operator.kill()
     await world.agent_says("t", "Pending", **OVER)
+    await world.lease_runs_out()
     await start_operator().leads()
     found = await _attempt(world, 2)
     assert (found["status"]["retries"], len(found["status"]["attempts"])) == ({}, 1)
@@ -190,6 +191,7 @@ async def test_a_worker_that_ends_while_no_operator_looks(
     await world.api.delete(PODS, POD, world.namespace)
     await asyncio.sleep(0.5)
     assert await world.find(PODS, POD)  # held for whoever comes
+    await world.lease_runs_out()
     await start_operator().leads()
     found = await _attempt(world, 2)
     assert (found["status"]["retries"], found["status"]["attempts"][0]["reason"]) == (

@@ -10,8 +10,7 @@ import pytest
 
 from iris_devcluster.coreweave.kube import Connection
 from iris_devcluster.coreweave.testing import eventually
-from iris_operator.ports.errors import NotFoundError
-from iris_operator.ports.kube import LEASES, NODEPOOLS, NODES, PODS, SLICES, TASKS
+from iris_operator.ports.kube import NODEPOOLS, NODES, PODS, SLICES, TASKS
 from tests.cluster.controller.operators import Operator
 from tests.cluster.controller.proxy import DEADLY, KillingProxy, killing_proxy
 from tests.cluster.controller.world import World
@@ -49,17 +48,10 @@ class Mortal:
             finally:
                 if operator.exit_code is None:
                     operator.kill()
-                await self._lease_runs_out()
+                await self._world.lease_runs_out()
             if await reached():
                 return number
         raise AssertionError(f"not reached after {_ENOUGH} deaths: {self._proxy.deaths}")
-
-    async def _lease_runs_out(self) -> None:
-        """Sooner than by itself."""
-        try:
-            await self._world.api.delete(LEASES, "iris-operator", self._world.namespace)
-        except NotFoundError:
-            return
 
 
 async def test_at_every_write(world: World, proxy: KillingProxy, tmp_path: Path) -> None:

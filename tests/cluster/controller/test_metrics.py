@@ -74,6 +74,7 @@ async def test_a_restart_counts_nothing_twice(world: World, operator: Operator, 
     assert await _sum(operator, "iris_slice_boot_seconds_count") == 1
     before = await _sum(operator, "iris_node_seconds_total")
     operator.kill()
+    await world.lease_runs_out()
     again = start_operator()
     await again.leads()
 

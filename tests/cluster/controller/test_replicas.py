@@ -109,11 +109,6 @@ async def test_whoever_loses_the_lease_ends(world: World, operator: Operator) ->
     assert operator.exit_code == 1
 
 
-async def _lease_runs_out(world: World) -> None:
-    """Sooner than by itself."""
-    await world.api.delete(LEASES, "iris-operator", world.namespace)
-
-
 async def _all_goes(world: World) -> None:
     await world.gone(SLICES, "s", 30)
     assert [*await world.all(NODEPOOLS), *await world.all(NODES), *await world.all(PODS)] == []
@@ -125,6 +120,6 @@ async def test_deleted_while_no_operator_ran(world: World, operator: Operator, s
     operator.kill()
     await world.api.delete(SLICES, "s", world.namespace)
     await world.worker_vanishes("s-worker-0")
-    await _lease_runs_out(world)
+    await world.lease_runs_out()
     await start_operator().leads()
     await _all_goes(world)

@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 from pathlib import Path
 
 import pytest
 
 from iris_operator.ports.kube import NODEPOOLS, SLICES, TASKS
 from tests.cluster.controller.world import World
+from tests.programs import run
 
 pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("operator")]
 
 
 async def _iris(kubeconfig: Path, world: World, *arguments: str) -> tuple[int, str, str]:
     """Exit code, standard output, standard error; the world turns on meanwhile."""
-    program = Path(sys.executable).with_name("iris")
-    process = await asyncio.create_subprocess_exec(
-        str(program), *arguments, "-n", world.namespace, "--kubeconfig", str(kubeconfig),
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, env={**os.environ, "NO_COLOR": "1"},
-    )  # fmt: skip
-    out, err = await asyncio.wait_for(process.communicate(), 60)
-    return process.returncode or 0, out.decode(), err.decode()
+    argv = ["iris", *arguments, "-n", world.namespace, "--kubeconfig", str(kubeconfig)]
+    done = await asyncio.to_thread(run, argv, {**os.environ, "NO_COLOR": "1"}, 60)
+    return done.returncode, done.stdout, done.stderr
 
 
 async def test_an_idle_slice_is_drained_at_once_and_comes_back(world: World, kubeconfig: Path) -> None:

@@ -118,6 +118,11 @@ class World:
         """As after `kubectl delete pod --force`; it is gone once its kubelet has ended it (`ends`), or its node is."""
         await self.api.delete(PODS, name, self.namespace, grace_seconds=0)
 
+    async def lease_runs_out(self) -> None:
+        """That of the operator which was killed, sooner than by itself."""
+        with suppress(NotFoundError):
+            await self.api.delete(LEASES, "iris-operator", self.namespace)
+
     async def event_reasons(self, name: str) -> list[str]:
         """Of the Events on one object."""
         items = (await self.api.list(EVENTS, self.namespace)).items

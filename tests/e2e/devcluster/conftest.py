@@ -19,7 +19,7 @@ def _as_root() -> None:
     assert os.geteuid() == 0, "the embedded cluster needs root; run: sudo make test"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """One for all, with nodes system-0 and worker-0; a test removes what it adds."""
     root = tmp_path_factory.mktemp("shared") / "root"

@@ -71,9 +71,7 @@ def _pools(world: World, group: str) -> list[str]:
 
 
 def _slices(world: World, group: str) -> list[dict[str, Any]]:
-    text = world.kubectl("get", "slices", "--field-selector", f"spec.scaleGroupName={group}", "-o", "yaml")
-    items: list[dict[str, Any]] = yaml.safe_load(text)["items"]
-    return items
+    return world.objects("slices", "--field-selector", f"spec.scaleGroupName={group}")
 
 
 def _status(world: World, group: str) -> dict[str, Any]:

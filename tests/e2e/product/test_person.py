@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.product.world import World
+from tests.programs import run
 
 pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("slice_name")]
 
@@ -21,8 +22,8 @@ IRIS = str(Path(sys.executable).parent / "iris")
 
 def iris(world: World, *arguments: str, stdin: bytes = b"") -> tuple[int, str, str]:
     """The CLI: exit code, output, words."""
-    done = subprocess.run([IRIS, *arguments], env=world.env, input=stdin, capture_output=True, timeout=90, check=False)
-    return done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
+    done = run(["iris", *arguments], world.env, stdin=stdin)
+    return done.returncode, done.stdout, done.stderr
 
 
 @pytest.fixture(scope="module")

@@ -90,16 +90,12 @@ def test_a_node_without_its_gpus_never_becomes_ready(world: World) -> None:
 def test_a_second_replica_waits_and_takes_over(world: World) -> None:
     world.kubectl("scale", "deploy/iris-operator", "--replicas=2")
     world.kubectl("rollout", "status", "deploy/iris-operator", "--timeout=90s")
-    holder = world.kubectl("get", "lease", "iris-operator", "-o", "jsonpath={.spec.holderIdentity}").strip()
+    holder = world.leader()
     pod = holder.rpartition("_")[0]
     # Not just its process: the kubelet would restart it in a second, and it would still hold its own Lease.
     world.kubectl("delete", "pod", pod, "--force", "--grace-period=0")
 
-    def other() -> bool:
-        now = world.kubectl("get", "lease", "iris-operator", "-o", "jsonpath={.spec.holderIdentity}").strip()
-        return now not in ("", holder)
-
-    world.until(other, "the other replica to lead", 30)
+    world.until(lambda: world.leader() not in ("", holder), "the other replica to lead", 30)
     _slice(world, "after")
     world.kubectl("wait", "--for=condition=Ready", "slice/after", "--timeout=120s")
     world.kubectl("delete", "slice", "after", "--timeout=60s")

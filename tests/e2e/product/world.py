@@ -1,4 +1,7 @@
-"""What end-to-end tests do to the world: kubectl, iris, kill -9, look."""
+"""What end-to-end tests do to the world: kubectl, iris, kill -9, look.
+
+To look, and to wait, they ask the API server itself: a kubectl for each look costs more than what is waited for.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +9,27 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import urlencode
 
-import yaml
-
+from iris_devcluster.api import Api, ApiError
 from iris_devcluster.images.programs import program
+from iris_devcluster.nodes import Cluster
+from iris_operator.ports import kube
+from tests import programs
 
 T = TypeVar("T")
 REPOSITORY = Path(__file__).resolve().parents[3]
 CHART = REPOSITORY / "charts" / "iris"
 EXAMPLES = REPOSITORY / "examples"
-_BIN = Path(sys.executable).parent
+_NAMESPACE, _MANAGER = "default", "e2e"
+_KINDS = {one.plural: one for one in vars(kube).values() if isinstance(one, kube.Kind)}
+_QUERY = {"-l": "labelSelector", "--field-selector": "fieldSelector"}
+_LOOK_SECONDS = 0.1
 
 
 def run(command: Sequence[str], env: Mapping[str, str], timeout: float = 300, stdin: str | None = None) -> str:
@@ -35,8 +44,18 @@ def run(command: Sequence[str], env: Mapping[str, str], timeout: float = 300, st
         cwd=REPOSITORY,
         check=False,
     )
-    assert done.returncode == 0, f"{' '.join(command)} exited {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return _done(done)
+
+
+def _done(done: subprocess.CompletedProcess[str]) -> str:
+    words = " ".join(str(one) for one in done.args)
+    assert done.returncode == 0, f"{words} exited {done.returncode}\n{done.stdout}\n{done.stderr}"
     return done.stdout
+
+
+def _kind(word: str) -> kube.Kind | None:
+    """By its plural or singular; None for those that our own code has no use for."""
+    return _KINDS.get(word) or _KINDS.get(f"{word}s")
 
 
 class World:
@@ -58,14 +77,20 @@ class World:
     def devcluster(self, *arguments: str) -> str:
         """iris-devcluster on this cluster."""
         named = ["--name", "e2e"] if arguments[0] == "up" else []
-        return run([str(_BIN / "iris-devcluster"), *arguments, *named, "--root", str(self.root)], self.env)
+        words = ["iris-devcluster", *arguments, *named, "--root", str(self.root)]
+        return _done(programs.run(words, self.env, 300, cwd=REPOSITORY))
 
     def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
         return run([self.kubectl_path, *arguments], self.env, stdin=stdin)
 
     def iris(self, *arguments: str) -> str:
         """The CLI."""
-        return run([str(_BIN / "iris"), *arguments], self.env)
+        return _done(programs.run(["iris", *arguments], self.env, 300, cwd=REPOSITORY))
+
+    @cached_property
+    def api(self) -> Api:
+        """As administrator; there once the cluster is up."""
+        return Cluster.open(self.root).api
 
     def log(self, name: str) -> str:
         """A Task's log; empty while there is none, or its agent just comes back."""
@@ -76,17 +101,40 @@ class World:
 
     def get(self, kind: str, name: str) -> dict[str, Any] | None:
         """One object, None when it is not there."""
-        text = self.kubectl("get", kind, name, "--ignore-not-found", "-o", "json")
-        found: dict[str, Any] | None = json.loads(text) if text.strip() else None
-        return found
+        found = _kind(kind)
+        if found is None:
+            text = self.kubectl("get", kind, name, "--ignore-not-found", "-o", "json")
+            return dict(json.loads(text)) if text.strip() else None
+        try:
+            return dict(self.api.call("GET", found.path(_NAMESPACE, name)))
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            return None
+
+    def objects(self, kind: str, *selectors: str) -> list[dict[str, Any]]:
+        """All objects of a kind. Selectors as kubectl's: -l LABELS, --field-selector FIELDS."""
+        found = _kind(kind)
+        assert found is not None, kind
+        query = {_QUERY[flag]: value for flag, value in zip(selectors[::2], selectors[1::2], strict=True)}
+        return list(self.api.call("GET", f"{found.path(_NAMESPACE)}?{urlencode(query)}")["items"])
 
     def names(self, kind: str, *selectors: str) -> list[str]:
-        """Names of all objects of a kind."""
-        return self.kubectl("get", kind, "-o", "name", *selectors).split()
+        """Names of all objects of a kind, as kubectl takes them."""
+        found = _kind(kind)
+        assert found is not None, kind
+        group = found.api_version.rpartition("/")[0]
+        prefix = f"{found.plural[:-1]}.{group}" if group else found.plural[:-1]
+        return [f"{prefix}/{one['metadata']['name']}" for one in self.objects(kind, *selectors)]
 
     def apply(self, kind: str, name: str, spec: Mapping[str, Any]) -> None:
-        body = {"apiVersion": "iris.dev/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec}
-        self.kubectl("apply", "-f", "-", stdin=yaml.safe_dump(body))
+        """Server-side; what is not in the schema is refused."""
+        found = _kind(kind.lower())
+        assert found is not None, kind
+        body = {"apiVersion": found.api_version, "kind": kind, "metadata": {"name": name}, "spec": spec}
+        query = urlencode({"fieldManager": _MANAGER, "force": "true", "fieldValidation": "Strict"})
+        path = f"{found.path(_NAMESPACE, name)}?{query}"
+        self.api.call("PATCH", path, body, "application/apply-patch+yaml")
 
     def task(self, name: str, script: str, **spec: Any) -> None:
         """A Task that runs a shell script in the task image."""
@@ -115,7 +163,12 @@ class World:
             if found:
                 return found
             assert time.monotonic() < deadline, f"waited {seconds} s for {what}"
-            time.sleep(0.2)
+            time.sleep(_LOOK_SECONDS)
+
+    def leader(self) -> str:
+        """The Lease's holder: the operator that leads, as Pod_pid; empty while there is none."""
+        lease = self.get("lease", "iris-operator") or {}
+        return str(lease.get("spec", {}).get("holderIdentity") or "")
 
     def node_of(self, slice_name: str) -> str:
         found = self.get("slice", slice_name)
@@ -124,14 +177,10 @@ class World:
 
     def node_processes(self, node: str) -> dict[str, int]:
         """containerd, kubelet ... of a node, by name."""
-        from iris_devcluster.nodes import Cluster
-
         return dict(Cluster.open(self.root).node_pids(node))
 
     def containers(self, node: str) -> list[str]:
         """Ids of Iris' containers on a node, without those that keep a shim for the next Task."""
-        from iris_devcluster.nodes import Cluster
-
         shown = Cluster.open(self.root).node_exec(node, [str(program("ctr")), "-n", "iris", "containers", "ls", "-q"])
         out = shown.stdout.decode() if isinstance(shown.stdout, bytes) else shown.stdout
         return [one for one in out.split() if not one.startswith("shim-")]

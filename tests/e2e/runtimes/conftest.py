@@ -38,7 +38,7 @@ def started(folder: Path, name: str) -> Iterator[PrivateContainerd]:
         containerd.sweep()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def containerd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrivateContainerd]:
     """For tests that leave it running."""
     with started(tmp_path_factory.mktemp("containerd"), "steady") as one:

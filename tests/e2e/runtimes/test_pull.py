@@ -39,7 +39,7 @@ class Registries:
     address: str
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def registries(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registries]:
     root = tmp_path_factory.mktemp("registry")
     ports = free_ports(3)
