@@ -86,6 +86,9 @@ REFUSED = {
         IRIS_CLUSTERS, {"worker": {"volumeClaims": [{"claimName": "a"}] * 2}}, ("worker.volumeClaims[1]", "Duplicate")
     ),
     "runtime of the workers": Refused(IRIS_CLUSTERS, {"worker": {"runtime": "podman"}}, ("worker.runtime", "docker")),
+    "workers' own network without containerd": Refused(
+        IRIS_CLUSTERS, {"worker": {"hostNetwork": False, "runtime": "docker"}}, ("worker", "needs runtime containerd")
+    ),
     "no Tasks on a node": Refused(IRIS_CLUSTERS, {"worker": {"maxTasks": 0}}, ("worker.maxTasks", "1")),
     "images collected for ever": Refused(
         IRIS_CLUSTERS, {"worker": {"disk": {"collectImagesBelowPercent": 90}}}, ("worker.disk", "for ever")
