@@ -377,6 +377,13 @@ class Task(Resource):
         return self.status.phase is not None and self.status.phase.ended
 
     @property
+    def waits(self) -> bool:
+        """Whether it has no place; members wait as one, which is their Task."""
+        if self.spec.replicas > 1:
+            return self.status.phase in (None, TaskPhase.PENDING)
+        return self.spec.binding is None and not self.ended and not self.owner_uid
+
+    @property
     def owner_uid(self) -> str:
         """UID of the Task that this one is a member of; empty when it is a member of none."""
         for owner in self.metadata.owner_references:

@@ -112,7 +112,7 @@ class Metrics(Collector):
             yield _counter(name, words, (), {(): self._sources.counters.get(name, 0)})
 
     def _waiting(self) -> Iterator[Task]:
-        return (task for task in self._sources.tasks() if task.spec.binding is None and not task.deleting)
+        return (task for task in self._sources.tasks() if task.waits and not task.deleting)
 
 
 def _where(group: ScaleGroup) -> Labels:

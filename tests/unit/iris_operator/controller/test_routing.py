@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from iris_operator.controller.cache import Cache
-from iris_operator.controller.routing import CLUSTER, ENDPOINT, ORPHANS, PLACE, SLICE, TASK, WORKER, route
+from iris_operator.controller.routing import CLUSTER, ENDPOINT, ORPHANS, PLACE, REPLICAS, SLICE, TASK, WORKER, route
 from iris_operator.controller.workqueue import Key
 from iris_operator.ports.kube import (
     ENDPOINT_SLICES,
@@ -21,7 +21,7 @@ from iris_operator.ports.kube import (
     TASKS,
     Kind,
 )
-from tests.builders import Builder, cluster, endpoint_slice, group, lease, node, node_pool, slice_, task, worker
+from tests.builders import Builder, cluster, endpoint_slice, group, lease, member, node, node_pool, slice_, task, worker
 
 _SLICE, _PLACE, _CLUSTER = Key(SLICE, "team/s"), Key(PLACE, "team"), Key(CLUSTER, "team")
 _A, _ORPHANS = Key(TASK, "team/a"), Key(ORPHANS, "")
@@ -44,6 +44,19 @@ CASES: dict[str, tuple[Kind, Built, Built | None, set[Key], set[Key]]] = {
     ),
     "a Task of a Service": (
         TASKS, task("a", serviceName="web").bound(), task("a"), {_A, Key(ENDPOINT, "team/a")}, {_CLUSTER, _SLICE}
+    ),
+    "a Task of several replicas": (TASKS, task("a", replicas=2), None, {_PLACE, Key(REPLICAS, "team/a")}, {_CLUSTER}),
+    "one that runs": (
+        TASKS, task("a", replicas=2).phase("Running"), task("a", replicas=2), {_PLACE, Key(REPLICAS, "team/a")}, {_CLUSTER}
+    ),
+    "a member": (TASKS, member("a"), None, {_PLACE}, {_CLUSTER, Key(REPLICAS, "team/a")}),
+    "a member that runs": (
+        TASKS, member("a").bound().phase("Running"), member("a"), {Key(TASK, "team/a-0")},
+        {_CLUSTER, _SLICE, Key(REPLICAS, "team/a")},
+    ),
+    "a member that leaves": (
+        TASKS, member("a").bound().deleting(), None, {Key(TASK, "team/a-0"), _PLACE, Key(REPLICAS, "team/a")},
+        {_CLUSTER, _SLICE},
     ),
     "an EndpointSlice of a Task": (ENDPOINT_SLICES, endpoint_slice("a"), None, {Key(ENDPOINT, "team/a")}, set()),
     "an EndpointSlice of nobody": (

@@ -19,7 +19,7 @@ from iris_operator.controller.memo import Controller
 from iris_operator.ports.kube import NODEPOOLS, SCALE_GROUPS, SLICES, TASKS, Kind
 from iris_operator.server.metrics import Metrics, Sources
 from iris_operator.server.tally import Tally
-from tests.builders import NOW, Builder, at, group, group_member, node_pool, slice_, task
+from tests.builders import NOW, Builder, at, group, group_member, member, node_pool, slice_, task
 
 _KINDS = {"Slice": SLICES, "ScaleGroup": SCALE_GROUPS, "Task": TASKS, "NodePool": NODEPOOLS}
 
@@ -111,10 +111,18 @@ async def test_demand_losses_and_waiting_tasks(world: World) -> None:
         task("d").bound("s"),
         task("e").phase("Succeeded"),
         task("f").deleting(),
+        task("g", replicas=2).phase("Running"),
+        task("h", replicas=2).status(phase="Pending", reason="TooLarge"),
+        member("h", 0),
+        member("h", 1),
     )
     assert world.samples("iris_group_demand_slices") == {("g", "team"): 3}
     assert world.samples("iris_slice_losses_total") == {("default", "g", "team"): 5, ("spot", "g", "team"): 2}
-    assert world.samples("iris_tasks_waiting") == {("team", "NoRoom"): 2, ("team", "New"): 1}
+    assert world.samples("iris_tasks_waiting") == {
+        ("team", "NoRoom"): 2,
+        ("team", "New"): 1,
+        ("team", "TooLarge"): 1,  # with all its members
+    }
 
 
 async def test_a_boot_is_observed_once(world: World) -> None:
