@@ -65,7 +65,8 @@ def _route_others(kind: Kind, found: Resource, before: Resource | None, cache: C
     namespace = found.metadata.namespace
     if isinstance(found, Lease):
         owner = found.metadata.labels.get(LABEL_SLICE)
-        if owner and (found.key not in cache.leases or _lease_changed(found, before)):
+        gone = is_machine(found) and found.key not in cache.leases
+        if owner and (gone or _lease_changed(found, before)):
             yield Key(SLICE, f"{namespace}/{owner}"), 0
             yield from _route_machine(found, cache)
     elif isinstance(found, EndpointSlice):
