@@ -11,6 +11,7 @@ from iris_runtimes.rpc.stream import RECEIVE_WINDOW, Stream, framed
 
 _CONNECTION_WINDOW = 16 * 2**20
 _LAST_STREAM = 2**31 - 1
+_ANSWER_SECONDS = 0.5  # a server that wants a sign of life waits for 20
 
 
 class Connection(asyncio.Protocol):
@@ -19,6 +20,7 @@ class Connection(asyncio.Protocol):
     def __init__(self) -> None:
         self.takes_calls = False
         self._transport: asyncio.Transport | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._streams: dict[int, Stream] = {}
         self._next = 1
         self._decoder = Decoder()
@@ -26,6 +28,8 @@ class Connection(asyncio.Protocol):
         self._block: tuple[int, bool, bytearray] | None = None  # a header block that goes on
         self._window, self._stream_window, self._frame_bytes = frames.WINDOW, frames.WINDOW, frames.FRAME_BYTES
         self._owed = 0
+        self._out = bytearray()  # what waits to be written, in one go
+        self._writing: asyncio.Handle | None = None
         self._stuck: dict[int, Stream] = {}  # streams with bytes for which there was no room
         self._handlers = {
             frames.DATA: self._on_data,
@@ -63,6 +67,7 @@ class Connection(asyncio.Protocol):
         """End it, and with it all its calls."""
         self.takes_calls = False
         if self._transport is not None and not self._transport.is_closing():
+            self._write_out()
             self._transport.close()
         for stream in list(self._streams.values()):
             stream.fail(StatusCode.UNAVAILABLE, words)
@@ -91,14 +96,14 @@ class Connection(asyncio.Protocol):
         self._stuck.pop(stream.id, None)
         if reset:
             self._write(frames.frame(frames.RST_STREAM, 0, stream.id, frames.CANCEL.to_bytes(4)))
-        if not self._streams and not self.takes_calls and self._transport is not None:
-            self._transport.close()
+        if not self._streams and not self.takes_calls:
+            self.close("")
 
     # asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
-        self._transport, self.takes_calls = transport, True
+        self._transport, self._loop, self.takes_calls = transport, asyncio.get_running_loop(), True
         hello = frames.settings({frames.ENABLE_PUSH: 0, frames.INITIAL_WINDOW_SIZE: RECEIVE_WINDOW})
         self._write(frames.PREFACE + hello + frames.window_update(0, _CONNECTION_WINDOW - frames.WINDOW))
 
@@ -173,7 +178,8 @@ class Connection(asyncio.Protocol):
 
     def _on_ping(self, flags: int, _number: int, payload: bytes) -> None:
         if not flags & frames.ACK:
-            self._write(frames.frame(frames.PING, frames.ACK, 0, payload))
+            # grpc-go sends one with nearly every call, to measure what the way carries: the answer goes with the next call.
+            self._write(frames.frame(frames.PING, frames.ACK, 0, payload), _ANSWER_SECONDS)
 
     def _on_goaway(self, _flags: int, _number: int, payload: bytes) -> None:
         """The server stops. Calls that it has taken it carries out."""
@@ -194,6 +200,22 @@ class Connection(asyncio.Protocol):
         for stream in list(self._stuck.values()):
             self.flush(stream)
 
-    def _write(self, data: bytes) -> None:
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.write(data)
+    def _write(self, data: bytes, seconds: float = 0.0) -> None:
+        """Have it written with all else that this turn of the loop has to say, or `seconds` later at most."""
+        if self._loop is None or self._loop.is_closed():
+            return
+        self._out += data
+        if self._writing is not None and not seconds and isinstance(self._writing, asyncio.TimerHandle):
+            self._writing.cancel()
+            self._writing = None
+        if self._writing is None:
+            later, soon = self._loop.call_later, self._loop.call_soon
+            self._writing = later(seconds, self._write_out) if seconds else soon(self._write_out)
+
+    def _write_out(self) -> None:
+        if self._writing is not None:
+            self._writing.cancel()
+            self._writing = None
+        if self._out and self._transport is not None and not self._transport.is_closing():
+            self._transport.write(bytes(self._out))
+        self._out.clear()

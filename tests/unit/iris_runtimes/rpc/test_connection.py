@@ -36,8 +36,9 @@ class Wire(asyncio.Transport):
     def close(self) -> None:
         self.closed = True
 
-    def frames(self) -> list[tuple[int, int, int, bytes]]:
+    async def frames(self) -> list[tuple[int, int, int, bytes]]:
         """(kind, flags, stream, payload) since the last time."""
+        await asyncio.sleep(0)  # what one turn of the loop has to say is written at its end
         data = bytes(self.written).removeprefix(frames.PREFACE)
         self.written.clear()
         found, at = [], 0
@@ -54,10 +55,10 @@ def wire() -> Wire:
 
 
 @pytest.fixture
-def connection(wire: Wire) -> Connection:
+async def connection(wire: Wire) -> Connection:
     one = Connection()
     one.connection_made(wire)
-    wire.frames()
+    await wire.frames()
     return one
 
 
@@ -106,14 +107,14 @@ async def test_headers_may_go_on(connection: Connection) -> None:
 
 async def test_what_is_sent_keeps_to_the_windows(connection: Connection, wire: Wire) -> None:
     stream, size = connection.open(b"", b"x" * 100_000, last=True), 100_005
-    first = [payload for kind, _, _, payload in wire.frames() if kind == frames.DATA]
+    first = [payload for kind, _, _, payload in await wire.frames() if kind == frames.DATA]
     assert (sum(map(len, first)), max(map(len, first))) == (frames.WINDOW, frames.FRAME_BYTES)
     connection.data_received(frames.window_update(0, 1000))
-    assert wire.frames() == []  # the stream's own is used up as well
+    assert (await wire.frames()) == []  # the stream's own is used up as well
     connection.data_received(frames.window_update(stream.id, 10**6))
-    assert [len(payload) for _, _, _, payload in wire.frames()] == [1000]
+    assert [len(payload) for _, _, _, payload in await wire.frames()] == [1000]
     connection.data_received(frames.settings({frames.MAX_FRAME_SIZE: 10**6}) + frames.window_update(0, 10**6))
-    answered, last = wire.frames()
+    answered, last = await wire.frames()
     assert answered[:2] == (frames.SETTINGS, frames.ACK)
     assert (len(last[3]), last[1]) == (size - frames.WINDOW - 1000, frames.END_STREAM)
 
@@ -121,14 +122,22 @@ async def test_what_is_sent_keeps_to_the_windows(connection: Connection, wire: W
 async def test_a_new_window_counts_for_calls_under_way(connection: Connection, wire: Wire) -> None:
     connection.data_received(frames.settings({frames.INITIAL_WINDOW_SIZE: 10}))
     connection.open(b"", b"x" * 20, last=True)
-    assert [len(payload) for kind, _, _, payload in wire.frames() if kind == frames.DATA] == [10]
+    assert [len(payload) for kind, _, _, payload in await wire.frames() if kind == frames.DATA] == [10]
     connection.data_received(frames.settings({frames.INITIAL_WINDOW_SIZE: 1000}))
-    assert [len(payload) for kind, _, _, payload in wire.frames() if kind == frames.DATA] == [15]
+    assert [len(payload) for kind, _, _, payload in await wire.frames() if kind == frames.DATA] == [15]
 
 
-async def test_a_ping_is_answered(connection: Connection, wire: Wire) -> None:
-    connection.data_received(frames.frame(frames.PING, 0, 0, b"12345678"))
-    assert wire.frames() == [(frames.PING, frames.ACK, 0, b"12345678")]
+async def test_a_ping_is_answered_with_the_next_call_or_soon(connection: Connection, wire: Wire) -> None:
+    ping = frames.frame(frames.PING, 0, 0, b"12345678")
+    connection.data_received(ping)
+    assert (await wire.frames()) == []
+    connection.open(b"", b"", last=True)
+    assert [kind for kind, _, _, _ in await wire.frames()] == [frames.PING, frames.HEADERS, frames.DATA]
+    connection.data_received(ping)
+    async with asyncio.timeout(10):
+        while not (sent := await wire.frames()):
+            await asyncio.sleep(0.05)
+    assert sent == [(frames.PING, frames.ACK, 0, b"12345678")]
 
 
 async def test_a_server_that_ends_carries_out_what_it_took(connection: Connection, wire: Wire) -> None:
@@ -194,7 +203,7 @@ async def test_nonsense_ends_the_connection_and_its_calls(connection: Connection
 async def test_answers_that_nobody_waits_for_any_more_do_no_harm(connection: Connection, wire: Wire) -> None:
     stream = connection.open(b"", b"", last=True)
     stream.cancel()
-    assert wire.frames()[-1] == (frames.RST_STREAM, 0, stream.id, frames.CANCEL.to_bytes(4))
+    assert (await wire.frames())[-1] == (frames.RST_STREAM, 0, stream.id, frames.CANCEL.to_bytes(4))
     connection.data_received(good_answer(stream.id))
     other = connection.open(b"", b"", last=True)
     connection.data_received(good_answer(other.id))
