@@ -8,7 +8,7 @@ A Task never runs twice at the same time. The chain of reasons, each link checke
    (agent/diff). That agent starts no attempt that is `endedAttempt` or earlier.
 2. `endedAttempt` is written by two only. The agent, after the runtime told it that the sandbox is removed: nothing of
    it runs, and by 1 nobody starts it again. The operator, when the worker Pod is no more in the API: asked there, not
-   of a cache.
+   of a cache; and of a member that has succeeded (plan/replicas), whose command the agent saw end.
 3. A worker Pod leaves the API only when the operator takes its finalizer off (plan/worker_fence): the kubelet has
    reported the end of the Pod's containers and asked for the Pod's removal, which it does after it has killed
    everything in the Pod's cgroup and removed that; or the Node object is gone. A forced deletion, on a node that

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -64,8 +67,23 @@ def test_members_know_each_other_and_begin_anew_together(world: World, duo: str)
 
 
 def test_one_fails_the_others_end(world: World, duo: str) -> None:
-    script = "[ $IRIS_RANK = 1 ] && exit 7; sleep 600"
-    world.task("broken", script, replicas=2, placement={"sliceName": duo}, terminationGracePeriodSeconds=1)
+    """Made, followed and waited for by `iris run`, which exits with that member's exit code."""
+    script = "[ $IRIS_RANK = 1 ] && { echo bye; exit 7; }; trap 'exit 3' TERM; while :; do sleep 0.1; done"
+    command = [
+        str(Path(sys.executable).with_name("iris")),
+        "run",
+        "--name",
+        "broken",
+        "--replicas",
+        "2",
+        "--slice",
+        duo,
+    ]
+    done = subprocess.run(
+        [*command, "iris/task:dev", "--", "sh", "-c", script],
+        env=world.env, capture_output=True, text=True, timeout=90, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (7, "[1] bye\n"), done.stderr
     status = world.ended("broken")
     assert (status["phase"], status["reason"], status["exitCode"]) == ("Failed", "Error", 7)
     other = world.get("task", "broken-0")

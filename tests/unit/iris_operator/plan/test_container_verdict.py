@@ -12,8 +12,8 @@ from iris_operator.plan.replicas import plan_replicas
 from tests.builders import NOW, TaskBuilder, at, member, task
 
 A, B = "sha256:a", "sha256:b"
-_ABSENT = {"running": False, "tagDigest": A}
-_RUNS = {"running": True, "image": "iris/task:1", "imageDigest": A, "tagDigest": A}
+_ABSENT: dict[str, Any] = {"running": False, "tagDigest": A}
+_RUNS: dict[str, Any] = {"running": True, "image": "iris/task:1", "imageDigest": A, "tagDigest": A}
 
 
 def _lab(policy: str = "Persistent") -> dict[str, Any]:
@@ -40,7 +40,7 @@ def _verdicts(policy: str, members: list[TaskBuilder]) -> list[tuple[str, str, s
     ]
 
 
-SAME = {
+SAME: dict[str, tuple[str, dict[str, Any], dict[str, Any], str, str]] = {
     "everywhere": ("Persistent", _RUNS, _RUNS, "Attach", ""),
     "everywhere, and it must be": ("NoLaunch", _RUNS, _RUNS, "Attach", ""),
     "everywhere, and the tag means another by now": ("Persistent", _RUNS, {**_RUNS, "tagDigest": B}, "Attach", ""),
@@ -93,7 +93,7 @@ def test_nobody_is_told_before_all_have_said() -> None:
 
 
 def test_who_was_not_told_by_an_operator_that_ended_is_told_the_same() -> None:
-    told = {"action": "Launch"}
+    told: dict[str, Any] = {"action": "Launch"}
     found = _verdicts(
         "Persistent", [_member(0, {**_RUNS}, told, phase="Running", startTime=at(5)), _member(1, _ABSENT)]
     )
