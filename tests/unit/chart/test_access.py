@@ -118,7 +118,12 @@ class TestGateway:
         for namespace in ("ml", "research"):
             role = rendered.one("Role", "iris-gateway", namespace)
             verbs = {name: _verbs(role, name) for name in _resources(role)}
-            assert verbs == {"iris.dev/tasks": {"get"}, "iris.dev/slices": {"get"}, "/pods": {"list"}}
+            assert verbs == {
+                "iris.dev/tasks": {"get"},
+                "iris.dev/slices": {"get"},
+                "/pods": {"list"},
+                "coordination.k8s.io/leases": {"list"},
+            }
         wide = rendered.one("ClusterRole", "iris-system-iris-gateway")
         assert {name: _verbs(wide, name) for name in _resources(wide)} == {
             "authorization.k8s.io/subjectaccessreviews": {"create"}
