@@ -26,7 +26,7 @@ from iris_operator.agent.actions import (
 )
 from iris_operator.agent.config import AgentConfig
 from iris_operator.agent.inputs.model import NO_INPUTS
-from iris_operator.agent.logs.files import drop_logs, name_logs, name_of_logs
+from iris_operator.agent.logs.files import drop_logs, has_logs, name_logs, name_of_logs
 from iris_operator.agent.memories import Memories
 from iris_operator.agent.metrics import Metrics
 from iris_operator.agent.node.gpus import Grant, Inventory, NoFreeGpus
@@ -275,6 +275,9 @@ class Actor:
         """Logs of a Task that runs elsewhere now stay until it is gone: asked here once, and by the next agent."""
         self._memories.forget(uid)
         await self._pulls.discard(uid)
+        if not has_logs(self._config.logs_dir, uid):
+            self._node.archive.forget(uid)
+            return  # most: they went when the Task was let go
         name = await asyncio.to_thread(name_of_logs, self._config.logs_dir, uid)
         if name and await self._exists(uid, name):
             log.info("Task %s has left this node: its logs stay", name)

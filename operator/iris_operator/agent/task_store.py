@@ -8,12 +8,14 @@ from collections.abc import Callable
 
 from pydantic import ValidationError
 
-from iris_operator.api.task import Task
+from iris_operator.api.task import Task, TaskSpec
 from iris_operator.ports.kube import Body
 
 log = logging.getLogger(__name__)
 
 _REMEMBERED_GONE = 10_000
+# What the API server fills in, in every Task: left out, all of them share the model's own.
+_DEFAULTS = TaskSpec(image="any").wire()
 
 
 class TaskStore:
@@ -57,15 +59,18 @@ class TaskStore:
         if known is not None and known.metadata.generation == body["metadata"].get("generation") != 0:
             # The same spec: neither read again, which is most of the work, nor kept twice.
             return Task.parse({**body, "spec": known.spec})
-        return Task.parse(body)
+        spec = {name: value for name, value in body["spec"].items() if _DEFAULTS.get(name) != value}
+        return Task.parse({**body, "spec": spec})
 
     def drop(self, uid: str, version: int = 0) -> None:
         """It is gone from the API, or from this node."""
         known = self.tasks.pop(uid, None)
+        news = known is not None or uid not in self._gone  # else the watch's echo
         self._gone[uid] = max(version, int(known.metadata.resource_version) if known else 0, self._gone.get(uid, 0))
         while len(self._gone) > _REMEMBERED_GONE:
             self._gone.popitem(last=False)
-        self._on_change(uid)
+        if news:
+            self._on_change(uid)
 
     def _stale(self, uid: str, version: int, gone: bool) -> bool:
         known = self.tasks.get(uid)

@@ -27,6 +27,11 @@ def stored_uids(logs_dir: Path) -> list[str]:
     return [entry.name for entry in logs_dir.iterdir() if is_uid(entry.name)] if logs_dir.is_dir() else []
 
 
+def has_logs(logs_dir: Path, uid: str) -> bool:
+    """Whether anything of a Task's is there. Cheaper than a thread."""
+    return os.path.lexists(f"{logs_dir}/{uid}")
+
+
 def name_logs(logs_dir: Path, uid: str, name: str) -> None:
     """Note whose logs these are. OSError when the disk is full or read-only."""
     path = logs_dir / uid / _NAME
