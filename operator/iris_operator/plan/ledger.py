@@ -168,9 +168,11 @@ class Ledger:
             if one.denied:
                 yield one
                 continue
-            squad = squad_of(one.task, self._crowds.get(uid, {}).values())
-            if squad is not None:
-                yield one._replace(squad=squad)
+            crowd = self._crowds.get(uid, {}).values()
+            if any(member.spec.binding is None for member in crowd):  # most run
+                squad = squad_of(one.task, crowd)
+                if squad is not None:
+                    yield one._replace(squad=squad)
 
     def entries(self, scope: Scope) -> list[Entry]:
         """The slots of a scope that may take one more Task, the fullest first."""
