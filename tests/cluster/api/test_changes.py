@@ -44,6 +44,13 @@ CHANGES = {
     "slice: racks": Change(SLICES, {**SLICE, "nodeCount": 18}, {"racks": 1}, _SLICE_FIXED),
     "slice: a taint": Change(SLICES, SLICE, {"nodeTaints": [{"key": "k", "effect": "NoSchedule"}]}, _SLICE_FIXED),
     "slice: group": Change(SLICES, SLICE, {"scaleGroupName": "g"}, _SLICE_FIXED),
+    "slice: machines of one's own": Change(SLICES, SLICE, {"external": {"serviceAccountName": "m"}}, _SLICE_FIXED),
+    "slice: whose machines": Change(
+        SLICES,
+        {**SLICE, "external": {"serviceAccountName": "m"}},
+        {"external": {"serviceAccountName": "other"}},
+        _SLICE_FIXED,
+    ),
     "slice: drained": Change(SLICES, SLICE, {"availability": "Drained"}),
     "slice: uncordoned": Change(SLICES, {**SLICE, "availability": "Cordoned"}, {"availability": "Schedulable"}),
     "slice: held": Change(SLICES, SLICE, {"holdUntil": "2026-11-22T12:00:00Z"}),

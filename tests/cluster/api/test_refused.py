@@ -86,6 +86,9 @@ REFUSED = {
         IRIS_CLUSTERS, {"worker": {"volumeClaims": [{"claimName": "a"}] * 2}}, ("worker.volumeClaims[1]", "Duplicate")
     ),
     "runtime of the workers": Refused(IRIS_CLUSTERS, {"worker": {"runtime": "podman"}}, ("worker.runtime", "docker")),
+    "machines of nobody": Refused(
+        SLICES, {"instanceType": "m", "external": {}}, ("external.serviceAccountName", "Required")
+    ),
     "workers' own network without containerd": Refused(
         IRIS_CLUSTERS, {"worker": {"hostNetwork": False, "runtime": "docker"}}, ("worker", "needs runtime containerd")
     ),
