@@ -8,18 +8,13 @@ import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
-# The product's tests would take longest: these have a cluster of their own.
-_APART = ("test_capacity.py", "test_kill_points.py")
-
 
 class ByCluster(LoadScopeScheduling):  # type: ignore[misc]
     """A process gets a whole folder of cluster/ or e2e/ at a time; of all others, a file."""
 
     def _split_scope(self, nodeid: str) -> str:
         path = PurePosixPath(nodeid.partition("::")[0])
-        if path.parts[1] not in ("cluster", "e2e"):
-            return str(path)
-        return f"{path.parent}/apart" if path.name in _APART else str(path.parent)
+        return str(path.parent if path.parts[1] in ("cluster", "e2e") else path)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByCluster:

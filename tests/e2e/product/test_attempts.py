@@ -25,10 +25,16 @@ while :; do sleep 0.1; done
 """
 
 
+@pytest.fixture(scope="module")
+def names(world: World) -> Iterator[tuple[str, str]]:
+    """Of two slices, which go with the module."""
+    yield ("one", "two")
+    world.kubectl("delete", "slice", "one", "two", "--ignore-not-found", "--timeout=150s")
+
+
 @pytest.fixture
-def pair(world: World) -> Iterator[tuple[str, str]]:
-    """Two Ready slices of one node each; no other of the session has GPUs."""
-    names = ("one", "two")
+def pair(world: World, names: tuple[str, str]) -> Iterator[tuple[str, str]]:
+    """Two Ready slices of one node each, those of the test before where it left them; no other of the session has GPUs."""
     for name in names:
         world.apply("Slice", name, {"instanceType": GPU, "gpusPerNode": 8})
     for name in names:
@@ -37,7 +43,6 @@ def pair(world: World) -> Iterator[tuple[str, str]]:
     world.devcluster("cloud", "clear", "--all")
     world.devcluster("cloud", "set", "--boot-seconds", "0.5")
     world.kubectl("delete", "task", "--all", "--timeout=60s")
-    world.kubectl("delete", "slice", *names, "--ignore-not-found", "--timeout=150s")
 
 
 def _start(world: World, name: str) -> dict[str, Any]:
@@ -96,8 +101,6 @@ def test_a_worker_pod_deleted_under_a_task_moves_it(world: World, pair: tuple[st
         0,
     )
     assert status["attempts"][0]["reason"] == "WorkerDeleted"
-    for name in pair:
-        world.kubectl("wait", "--for=condition=Ready", f"slice/{name}", "--timeout=120s")
     world.kubectl("delete", "task", "stays", "--timeout=30s")
 
 
@@ -110,8 +113,6 @@ def test_a_worker_pod_deleted_by_force_is_ended_before_the_task_runs_again(world
     assert f"task-{(world.get('task', 'forced') or {})['metadata']['uid']}-1" not in world.containers(
         before["nodeName"]
     )
-    for name in pair:
-        world.kubectl("wait", "--for=condition=Ready", f"slice/{name}", "--timeout=120s")
     world.kubectl("delete", "task", "forced", "--timeout=30s")
 
 

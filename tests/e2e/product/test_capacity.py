@@ -93,8 +93,9 @@ def test_from_zero_on_a_task_and_back_to_zero(world: World, made: list[str]) -> 
 
 
 def test_a_slice_at_work_is_not_scaled_down(world: World, made: list[str]) -> None:
+    """For more than twice as long as an idle one would stay."""
     _group(world, made, "busy", maxSlices=1)
-    _task(world, made, "works-long", "sleep 25; echo through", placement={"scaleGroupName": "busy"})
+    _task(world, made, "works-long", "sleep 14; echo through", placement={"scaleGroupName": "busy"})
     status = world.ended("works-long", 120)
     assert (status["phase"], status["attempt"]) == ("Succeeded", 1)
 
