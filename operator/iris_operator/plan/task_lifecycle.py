@@ -176,7 +176,7 @@ def _note_of_move(task: Task) -> Note | None:
 
 def _lost(task: Task, binding: Binding, now: datetime, spot: bool) -> TaskStatus:
     words = (
-        f"worker Pod {binding.worker_pod} on node {binding.node_name} is gone, and the command with it: "
+        f"worker {binding.worker_pod} on node {binding.node_name} is gone, and the command with it: "
         "not the command's fault"
     )
     if task.deleting or (binding.stop_reason and binding.stop_reason not in MOVES):

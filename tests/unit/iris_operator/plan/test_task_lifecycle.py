@@ -129,7 +129,7 @@ def test_a_lost_task_says_whose_fault_it_was() -> None:
     running = task(retryPolicy={"infrastructure": 0}).bound().phase("Running").status(startTime="2026-11-21T11:00:00Z")
     status = plan_task(running.build(), False, NOW).status
     assert status is not None and status.phase is TaskPhase.WORKER_LOST
-    assert "worker Pod s-worker-0 on node s-n0 is gone" in status.message
+    assert "worker s-worker-0 on node s-n0 is gone" in status.message
     assert "not the command's fault" in status.message
     assert (status.finish_time, status.attempt, status.node_name, status.exit_code) == (NOW, 1, "s-n0", None)
     failed = find_condition(status.conditions, "Failed")
