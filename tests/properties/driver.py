@@ -110,6 +110,7 @@ class Play:
                 "image": "x",
                 "resources": {"requests": {"cpu": str(job.cpu), "memory": "1Gi"}},
                 "placement": {"scaleGroupName": job.group},
+                "priority": job.priority,
                 "terminationGracePeriodSeconds": 10,
             },
         }

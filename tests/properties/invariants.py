@@ -27,6 +27,7 @@ class Watch:
         self._world = world
         self.broken: list[str] = []
         self._orphans: dict[str, float] = {}
+        self._priorities: dict[str, int] = {}  # of every Task there ever was, by name
         self._bounds: list[tuple[float, str, int]] = []  # until when, group, maxSlices
         world.store.watch(self._told)
         world.agents.on_start.append(self._runs_once)
@@ -63,6 +64,18 @@ class Watch:
             self._bounds.append((until, before.metadata.name, before.spec.max_slices))
         elif isinstance(before, NodePool):
             self._pool(before, after)
+        elif isinstance(after, Task):
+            self._ranked(after, before if isinstance(before, Task) else None)
+
+    def _ranked(self, task: Task, before: Task | None) -> None:
+        """Nobody ends for a Task that doesn't outrank it."""
+        self._priorities[task.metadata.name] = task.spec.priority
+        binding = task.spec.binding
+        told = before is not None and before.spec.binding is not None and before.spec.binding.stop_reason
+        if binding is None or binding.stop_reason != "Preempted" or told:
+            return
+        if self._priorities.get(binding.stop_for, task.spec.priority) <= task.spec.priority:
+            self._break(f"Task {task.metadata.name} ends for {binding.stop_for}: {self._priorities}")
 
     def _within_max(self, made: Slice) -> None:
         """Whatever may bill counts: a failed slice too, as long as it has a NodePool.

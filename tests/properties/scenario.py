@@ -34,6 +34,7 @@ class Job:
     life: float
     cpu: int
     group: str
+    priority: int = 0
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,7 @@ def jobs() -> st.SearchStrategy[tuple[Job, ...]]:
         life=st.integers(1, 1500).map(float),
         cpu=st.sampled_from([1, 2, 3, 3, 6, 30]),
         group=st.sampled_from(["", "", "", "a", "b", "nowhere"]),
+        priority=st.sampled_from([0, 0, 0, -1, 1, 10]),
     )
     return st.lists(job, max_size=12).map(tuple)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from operator import attrgetter
 
 from iris_operator.plan.claims import Claims
 from iris_operator.plan.ledger import Ledger, Slot
@@ -16,15 +17,15 @@ _Key = tuple[Shape, int, int]
 
 @dataclass(frozen=True)
 class Eviction:
-    """`hosts`: a node for each that is to run; `units`: who ends for that."""
+    """`hosts`: a node for each that is to run; `units`: who ends for that; `cost`: theirs, and where."""
 
     hosts: tuple[Slot, ...]
     units: tuple[Unit, ...]
+    cost: tuple[Cost, str, int]
 
-    @property
-    def cost(self) -> Cost:
-        """Less is better."""
-        return cost(self.units)
+
+def _eviction(hosts: Sequence[Slot], units: Sequence[Unit]) -> Eviction:
+    return Eviction(tuple(hosts), tuple(units), (cost(units), hosts[0].slice_name, hosts[0].rank))
 
 
 class Evictions:
@@ -42,7 +43,7 @@ class Evictions:
             found = [one for slot in self._ledger.slots.values() if (one := self._on_node(slot, shape, priority, 1))]
         else:
             found = [one for nodes in self._slices() if (one := self._on_slice(nodes, shape, priority, members))]
-        return min(found, key=lambda one: (one.cost, one.hosts[0].slice_name, one.hosts[0].rank), default=None)
+        return min(found, key=attrgetter("cost"), default=None)
 
     def forget(self, worker_uid: str) -> None:
         """Room of that worker was taken, or is to come."""
@@ -67,7 +68,7 @@ class Evictions:
             return None
         lacks = self._claims.lacks(slot, shape, members)
         units = choose(lacks, list(self._below(slot, priority))) if lacks else []
-        return Eviction((slot,) * members, tuple(units)) if units is not None else None
+        return _eviction([slot] * members, units) if units is not None else None
 
     def _on_slice(self, nodes: list[Slot], shape: Shape, priority: int, members: int) -> Eviction | None:
         """One after the other to where it costs least, rather alone on a node."""
@@ -79,15 +80,15 @@ class Evictions:
                 number = len(has.hosts) if has is not None else 0
                 one = self._on_node(slot, shape, priority, number + 1)
                 if one is not None:
-                    added = one.cost if has is None or one.cost != has.cost else NOTHING
+                    added = one.cost[0] if has is None or one.cost != has.cost else NOTHING
                     more.append((added, number, slot.rank, one))
             if not more:
                 return None
             one = min(more, key=lambda row: row[:3])[3]
             given[one.hosts[0].worker_uid] = one
-        hosts = tuple(slot for one in given.values() for slot in one.hosts)
+        hosts = [slot for one in given.values() for slot in one.hosts]
         units = list(dict.fromkeys(unit for one in given.values() for unit in one.units))
-        return Eviction(hosts, tuple(self._needed(units, given, shape)))
+        return _eviction(hosts, self._needed(units, given, shape))
 
     def _needed(self, units: list[Unit], given: dict[str, Eviction], shape: Shape) -> list[Unit]:
         """Without those that others make up for: a unit may leave several nodes at once."""

@@ -174,6 +174,10 @@ class Ledger:
                 if squad is not None:
                     yield one._replace(squad=squad)
 
+    def waiting_names(self) -> set[str]:
+        """Of all that have no place yet, members by the name of their Task."""
+        return {one.name for one in (*self._waiting.values(), *self._parents.values())}
+
     def entries(self, scope: Scope) -> list[Entry]:
         """The slots of a scope that may take one more Task, the fullest first."""
         if scope not in self._sorted:

@@ -87,12 +87,14 @@ def plan_placement(
     bindings: list[BindTask] = []
     left: list[Waiting] = []
     run = _Run(index, ledger, now)
-    for one in waiting:
+    for one in run.ordered(waiting):
         found = run.place(one)
         if found:
             bindings += found
         elif one.squad is None or not one.squad.placed:
             left.append(one)
+    if run.reordered:
+        left.sort(key=lambda one: (-one.task.spec.priority, one.since, one.name))
     unplaced = _explain(left, Explainer(index, view.slices), index) if explain else ()
     return PlacementPlan(tuple(bindings), unplaced, denied, wake)
 
@@ -131,24 +133,57 @@ class _Run:
         ranks = ledger.lowest is not None and bool(ledger.occupants.leaving)
         self._claims = Claims(ledger, index) if ranks else None
         self._lowest = ledger.lowest or 0
+        self._held: set[str] = set()  # those that others make room for
+
+    @property
+    def reordered(self) -> bool:
+        """Whether `ordered` changed the order."""
+        return bool(self._held)
+
+    def ordered(self, waiting: list[Waiting]) -> list[Waiting]:
+        """By rank; but who waits for its place to be left takes none that others above the lowest can have: the room that was
+        made for one of them would be gone when its own comes free."""
+        if self._claims is None:
+            return waiting
+        named = self._claims.names()
+        for one in waiting if named else ():
+            name = one.task.metadata.name
+            if name in named and self._is_above(one) and isinstance(one.shape, Shape):
+                self._claims.promise(one.shape, name, one.task.spec.replicas)
+                self._held.add(name)
+        if not self._held:
+            return waiting
+        return sorted(waiting, key=lambda one: (not self._is_above(one), one.task.metadata.name in self._held))
+
+    def _is_above(self, one: Waiting) -> bool:
+        return one.task.spec.priority > self._lowest
 
     def place(self, one: Waiting) -> list[BindTask]:
         """Its bindings; empty: there is no room for it."""
         task, shape, squad = one.task, one.shape, one.squad
         if not isinstance(shape, Shape):
             return []
+        held = self._claims is not None and task.metadata.name in self._held
         if squad is not None:
             found = _place_squad(squad, shape, self._index, self._crowded, self._now)
             if found or squad.placed:
                 return found
-        elif shape not in self._full:
-            slot = self._index.take(shape)
+        else:
+            slot = self._claims.redeem(shape, task.metadata.name) if self._claims is not None and held else None
+            slot = slot or self._take(shape)
             if slot is not None:
                 return [_bind(task, slot, self._now)]
-            self._full.add(shape)
-        if self._claims is not None and task.spec.priority > self._lowest:
+        if self._claims is not None and not held and self._is_above(one):
             self._claims.promise(shape, task.metadata.name, task.spec.replicas)
         return []
+
+    def _take(self, shape: Shape) -> Slot | None:
+        if shape in self._full:
+            return None
+        slot = self._index.take(shape)
+        if slot is None:
+            self._full.add(shape)
+        return slot
 
 
 def _bind(task: Task, slot: Slot, now: datetime) -> BindTask:

@@ -72,12 +72,16 @@ class _Run:
     def all(self, waiting: Sequence[Unplaced], unserved: Collection[str]) -> None:
         """Room for each: what is free by now, what is being left, what must be taken from others."""
         hopeless: set[tuple[Shape, int, int]] = set()
+        named = self._claims.names()
+        for one in waiting:  # as in placement: who waits for its own place to be left holds that, and no other
+            if one.task.metadata.name in named and one.shape is not None:
+                self._is_left(one, one.shape)
         for one in waiting:
-            shape, priority = one.shape, one.task.spec.priority
-            if shape is None or self._is_free(one, shape) or self._is_left(one, shape):
+            shape, priority, uid = one.shape, one.task.spec.priority, one.task.metadata.uid
+            if shape is None or uid in self._plan.told or self._is_free(one, shape) or self._is_left(one, shape):
                 continue
             kind = (shape, priority, one.members)
-            if kind in hopeless or one.task.metadata.uid not in unserved:
+            if kind in hopeless or uid not in unserved:
                 continue
             if len(self._plan.preempts) == _AT_ONCE:
                 self._plan.more = True
@@ -112,7 +116,7 @@ class _Run:
                 self._claims.expect(slot, bound, one.task.metadata.name)
             self._evictions.forget(bound.worker_uid)
         for slot in found.hosts:
-            self._claims.keep(slot, shape)
+            self._claims.keep(slot, shape, one.task.metadata.name)
             self._evictions.forget(slot.worker_uid)
         victims = [each.task for unit in found.units for each in unit.tasks]
         if victims:

@@ -124,14 +124,17 @@ def test_a_probe_that_hangs_is_killed_whole_and_started_waits_for_it(world: Worl
 
 
 def test_two_tasks_want_one_port(world: World) -> None:
-    port = [{"name": "http", "containerPort": 18080}]
-    world.task("first", "trap 'exit 0' TERM; httpd -p $IRIS_PORT_HTTP; while :; do sleep 0.1; done", ports=port)
+    wants: dict[str, Any] = {"ports": [{"name": "http", "containerPort": 18080}], "placement": {"sliceName": "shared"}}
+    world.task("first", "trap 'exit 0' TERM; httpd -p $IRIS_PORT_HTTP; while :; do sleep 0.1; done", **wants)
     first = world.wait_phase("first", "Running")
     assert [(one["name"], one["port"]) for one in first["status"]["ports"]] == [("http", 18080)]
-    world.task("second", "echo mine", ports=port)
-    waits = world.wait_phase("second", "Building")["status"]
+    world.task("second", "echo mine", **wants)
+    waits = world.wait_phase("second", "Pending")["status"]
     assert waits["reason"] == "PortTaken"
-    assert f"port 18080 is taken on node {first['status']['nodeName']} by Task first" in waits["message"]
+    assert (
+        f"port 18080 is taken on the only node that has room: by first on {first['status']['nodeName']}"
+        in waits["message"]
+    )
     world.kubectl("delete", "task/first", "--timeout=60s")
     assert world.ended("second")["phase"] == "Succeeded"
     world.kubectl("delete", "task/second", "--timeout=60s")

@@ -133,6 +133,23 @@ PLACED = {
         [_leaving("v", "x").requests(cpu="1"), _leaving("w", "y", "high").requests(cpu="1"), _HIGH.requests(cpu="2"), _LOW],
         {"low": "x-n0"},
     ),
+    "room made for one is not taken by who gets its own": Placed(
+        [slice_("x").ready(_SMALL), slice_("y").ready(_SMALL)],
+        [_leaving("v", "y", "high").requests(cpu="2"), _HIGH.requests(cpu="2").made(99), task("b", priority=1).requests(cpu="2")],
+        {"b": "x-n0"},
+    ),
+    "but rather than by the lowest": Placed(
+        [slice_("x").ready(_SMALL), slice_("y").ready(_SMALL)],
+        [_leaving("v", "y", "high").requests(cpu="2"), _HIGH.requests(cpu="2"), _LOW], {"high": "x-n0"},
+    ),
+    "its own place before the last has left, when that is enough": Placed(
+        [slice_().ready(_SMALL)], [_leaving("v", "s", "high").requests(cpu="500m"), _HIGH.requests(cpu="1500m")],
+        {"high": "s-n0"},
+    ),
+    "whose places are left is no matter once who asked is gone": Placed(
+        [slice_("x").ready(_SMALL), slice_("y").ready(_SMALL)],
+        [_leaving("v", "x", "gone").requests(cpu="2"), _HIGH.requests(cpu="2"), _LOW.requests(cpu="2")], {"high": "y-n0"},
+    ),
     "by the number of Tasks too": Placed(
         [slice_().ready(_BIG)],
         [_leaving("v"), task("b").bound(), _HIGH, task("low").made(9)], {}, [_TWO_TASKS],
