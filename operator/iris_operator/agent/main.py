@@ -39,6 +39,7 @@ def _containerd(config: AgentConfig) -> Runtime:
     return ContainerdRuntime(
         config.containerd_socket,
         default_registry=config.image_registry,
+        exec_folder=config.cache_dir / "exec",
         node_dev=Path(AGENT_DEV_DIR if Path(AGENT_DEV_DIR).is_dir() else "/dev"),
         busybox=config.busybox,
     )
