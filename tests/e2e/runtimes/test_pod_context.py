@@ -23,6 +23,7 @@ SPEC = {
     "process": {"env": ["NVIDIA_VISIBLE_DEVICES=GPU-1,GPU-2", "EMPTY="]},
     "linux": {
         "cgroupsPath": f"/kubepods/pod{UID}/0123abcd",
+        "namespaces": [{"type": "pid"}, {"type": "network", "path": "/proc/7/ns/net"}],
         "devices": [{"path": "/dev/null"}, {"path": "/dev/nvidia0"}, {"path": "/dev/infiniband/uverbs0"}],
     },
 }
@@ -59,6 +60,7 @@ async def test_it_is_read_from_our_own_container(runtime: ContainerdRuntime) -> 
     assert [one.host_path for one in found.devices] == ["/dev/nvidia0", "/dev/infiniband/uverbs0"]
     assert found.devices[0] == Device("/dev/nvidia0", "/dev/nvidia0", "rw")
     assert found.env["NVIDIA_VISIBLE_DEVICES"] == "GPU-1,GPU-2"
+    assert found.network_namespace == "/proc/7/ns/net"
     assert found.image_registry == "registry.iris:5000"
 
 

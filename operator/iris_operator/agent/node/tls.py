@@ -33,6 +33,7 @@ _LOOK_SECONDS = (0.1, 5.0)
 _RETRY_SECONDS = (1.0, 60.0)
 # Each try is an object in the API.
 _REFUSED_SECONDS = (5.0, 600.0)
+_REFUSED_OUTSIDE_SECONDS = (5.0, 60.0)  # a machine may be there long before its Slice is
 # The longest sleep until a renewal: a machine that slept, or whose clock was set, must not miss it.
 _STEP_SECONDS = 60.0
 _USAGES = ["digital signature", "server auth"]
@@ -52,7 +53,8 @@ class Certificate:
 
     async def keep(self) -> None:
         """Runs until cancelled: whatever goes wrong is tried again."""
-        backoff, refused = Backoff(*_RETRY_SECONDS), Backoff(*_REFUSED_SECONDS)
+        backoff = Backoff(*_RETRY_SECONDS)
+        refused = Backoff(*(_REFUSED_OUTSIDE_SECONDS if self._config.outside else _REFUSED_SECONDS))
         while True:
             try:
                 renew_at = await self._renew()
