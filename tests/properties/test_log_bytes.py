@@ -94,7 +94,7 @@ def test_any_last_line_is_short(log: bytes) -> None:
     with tempfile.NamedTemporaryFile() as file:
         file.write(log)
         file.flush()
-        assert len(last_line(Path(file.name), 50)) <= 50
+        assert len(last_line(Path(file.name))) <= 200
 
 
 def _lines(log: bytes) -> list[bytes]:

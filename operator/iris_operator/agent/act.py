@@ -45,9 +45,10 @@ from iris_operator.agent.sandbox.stages import has_setup
 from iris_operator.agent.sandbox.store import Sandboxes
 from iris_operator.agent.status import is_move
 from iris_operator.agent.task_store import TaskStore
+from iris_operator.api.cluster import Defaults
 from iris_operator.api.names import FINALIZER_TASK, GPU_RESOURCE, RDMA_RESOURCE
-from iris_operator.api.quantity import amounts
 from iris_operator.api.task import Task, TaskPhase
+from iris_operator.plan.task_requests import task_requests
 from iris_operator.ports.errors import ConflictError, NotFoundError
 from iris_operator.ports.kube import TASKS, KubeApi
 from iris_runtimes.errors import ImageNotFound, RuntimeFault
@@ -197,7 +198,7 @@ class Actor:
 
     def _grant(self, task: Task, in_use: HostPorts, only: tuple[str, ...] | None) -> Grant:
         """`only`: of these GPUs, which its container has."""
-        wanted = {**amounts(task.spec.resources.requests), **amounts(task.spec.resources.limits)}
+        wanted = task_requests(task, Defaults())
         taken = [gpu for grant in self._granted.values() for gpu in grant.gpus]
         for sandbox in self._sandboxes.all():
             if sandbox.state is not SandboxState.EXITED and facts(sandbox).task_uid != task.metadata.uid:

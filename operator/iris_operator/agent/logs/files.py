@@ -10,7 +10,9 @@ import re
 import shutil
 from pathlib import Path
 
+from iris_operator.agent import words
 from iris_operator.agent.logs.bounds import first_kept
+from iris_operator.agent.words import MOST_CHARACTERS
 
 _UID = re.compile(r"^[0-9a-zA-Z][0-9a-zA-Z-]{0,62}$")
 _BLOCK = 64 * 1024
@@ -68,16 +70,14 @@ def read_chunk(path: Path, offset: int, size: int) -> bytes:
         return b""
 
 
-def last_line(path: Path, most: int = 200) -> str:
-    """The last line that says something, cut to `most` characters; empty without one, and without a file."""
+def last_line(path: Path) -> str:
+    """The last line that says something, as `words.last_line` shows it; empty without one, and without a file."""
     try:
         with path.open("rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - 4 * most))
-            text = file.read().decode(errors="replace")
+            file.seek(max(0, file.seek(0, os.SEEK_END) - 4 * MOST_CHARACTERS))
+            return words.last_line(file.read())
     except OSError:
         return ""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1][-most:] if lines else ""
 
 
 def line_start(path: Path, offset: int) -> int:

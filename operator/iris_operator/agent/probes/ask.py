@@ -11,12 +11,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 import aiohttp
-from yarl import URL
 
+from iris_operator.agent.http_get import HttpGetter
 from iris_operator.agent.node.ports import resolve
 from iris_operator.agent.probes.verdict import Answer
+from iris_operator.agent.words import last_line, one_line, short
 from iris_operator.api.probe import ExecAction, HttpGetAction, Probe, TcpSocketAction
-from iris_operator.version import VERSION
 from iris_runtimes.errors import RuntimeFault
 from iris_runtimes.execution import ExecRequest
 from iris_runtimes.lifecycle import run_command
@@ -24,7 +24,6 @@ from iris_runtimes.protocol import Runtime
 
 _LOOPBACK = "127.0.0.1"
 _MAX_OUTPUT_BYTES = 4096
-_MAX_LINE = 200
 _MAX_COMMAND = 80
 
 
@@ -40,9 +39,8 @@ class Address:
 class Asker:
     """Made in the event loop that it is used in; `close` it."""
 
-    def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
-        self._session: aiohttp.ClientSession | None = None
+    def __init__(self, runtime: Runtime, http: HttpGetter | None = None) -> None:
+        self._runtime, self._http = runtime, http or HttpGetter()
 
     async def ask(self, probe: Probe, address: Address) -> Answer | None:
         """The answer. None when the platform couldn't ask, such as while the runtime restarts: that says nothing."""
@@ -55,11 +53,10 @@ class Asker:
 
     async def close(self) -> None:
         """Let go of the HTTP client."""
-        if self._session is not None:
-            await self._session.close()
+        await self._http.close()
 
     async def _exec(self, action: ExecAction, address: Address, timeout_seconds: float) -> Answer | None:
-        command = _short(shlex.join(action.command), _MAX_COMMAND)
+        command = short(shlex.join(action.command), _MAX_COMMAND)
         request = ExecRequest(tuple(action.command))
         try:
             done = await run_command(
@@ -75,19 +72,16 @@ class Asker:
         return Answer(done.exit_code == 0, _with(f"`{command}` exit code {done.exit_code}", said))
 
     async def http_get(self, action: HttpGetAction, address: Address, timeout_seconds: float) -> Answer:
-        """A GET; a status from 200 to 399 is success. A redirection is not followed."""
+        """A GET; a status from 200 to 399 is success."""
         port = resolve(action.port, address.ports)
         path = action.path if action.path.startswith("/") else f"/{action.path}"
-        what = f"GET :{action.port if port is None else port}{_short(path, _MAX_COMMAND)}"
+        what = f"GET :{action.port if port is None else port}{short(path, _MAX_COMMAND)}"
         if port is None:
             return Answer(False, f"{what} there is no such port")
 
         async def get() -> Answer:
-            host = address.host_ip or _LOOPBACK
-            url = f"{action.scheme.lower()}://{f'[{host}]' if ':' in host else host}:{port}{path}"
-            headers = {"User-Agent": f"iris-agent/{VERSION}"} | {one.name: one.value for one in action.http_headers}
-            async with self._client().get(URL(url, encoded=True), headers=headers, allow_redirects=False) as answer:
-                return Answer(200 <= answer.status < 400, _line(f"{what} {answer.status} {answer.reason or ''}"))
+            answer = await self._http.get(action, address.host_ip, port)
+            return Answer(answer.good, one_line(f"{what} {answer.status} {answer.reason}"))
 
         return await _within(timeout_seconds, what, get)
 
@@ -106,18 +100,6 @@ class Asker:
 
         return await _within(timeout_seconds, what, connect)
 
-    def _client(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            # A connection of its own each time: one that is kept says nothing of whether the server takes new ones.
-            connector = aiohttp.TCPConnector(limit=0, force_close=True, ssl=False)
-            self._session = aiohttp.ClientSession(
-                connector=connector,
-                cookie_jar=aiohttp.DummyCookieJar(),
-                auto_decompress=False,
-                timeout=aiohttp.ClientTimeout(total=None),
-            )
-        return self._session
-
 
 async def _within(timeout_seconds: float, what: str, question: Callable[[], Awaitable[Answer]]) -> Answer:
     try:
@@ -126,11 +108,11 @@ async def _within(timeout_seconds: float, what: str, question: Callable[[], Awai
     except TimeoutError:
         return Answer(False, f"{what} no answer within {timeout_seconds:g}s")
     except aiohttp.ClientConnectorError as error:
-        return Answer(False, _line(f"{what} {_why(error.os_error)}"))
+        return Answer(False, one_line(f"{what} {_why(error.os_error)}"))
     except OSError as error:
-        return Answer(False, _line(f"{what} {_why(error)}"))
+        return Answer(False, one_line(f"{what} {_why(error)}"))
     except (aiohttp.ClientError, ValueError) as error:  # ValueError: a header or path that can't be sent
-        return Answer(False, _line(f"{what} {error or type(error).__name__}"))
+        return Answer(False, one_line(f"{what} {error or type(error).__name__}"))
 
 
 def _why(error: OSError) -> str:
@@ -140,19 +122,5 @@ def _why(error: OSError) -> str:
     return os.strerror(error.errno)
 
 
-def last_line(output: bytes) -> str:
-    """The last line with anything on it, fit to be shown in one line; empty when there is none."""
-    lines = [line for line in output.decode(errors="replace").splitlines() if line.strip()]
-    return _line(lines[-1]) if lines else ""
-
-
 def _with(words: str, said: str) -> str:
     return f"{words}: {said}" if said else words
-
-
-def _line(text: str) -> str:
-    return _short("".join(one if one.isprintable() else "�" for one in text.strip()), _MAX_LINE)
-
-
-def _short(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 3]}..."

@@ -10,8 +10,10 @@ from datetime import datetime
 
 import aiohttp
 
+from iris_operator.agent.http_get import HttpGetter, url_of
 from iris_operator.agent.memories import Memories
 from iris_operator.agent.memory import Hook
+from iris_operator.agent.node.ports import resolve
 from iris_operator.api.probe import HttpGetAction, PreStop
 from iris_operator.api.task import Task
 from iris_runtimes.errors import RuntimeFault
@@ -34,9 +36,10 @@ class PreStops:
         on_change: Callable[[str], None],
         now: Callable[[], datetime],
         address: str,
+        http: HttpGetter | None = None,
     ) -> None:
         self._runtime, self._memories, self._on_change, self._now = runtime, memories, on_change, now
-        self._address = address or "127.0.0.1"
+        self._address, self._http = address, http or HttpGetter()
         self._jobs: dict[str, asyncio.Task[None]] = {}
 
     def begin(self, task: Task, sandbox_id: str, ports: dict[str, int], seconds: float) -> None:
@@ -58,11 +61,12 @@ class PreStops:
         """Stop all; whoever comes next begins them anew."""
         for uid in list(self._jobs):
             await self.cancel(uid)
+        await self._http.close()
 
     async def _run(self, task: Task, hook: PreStop, sandbox_id: str, ports: dict[str, int], seconds: float) -> None:
         try:
             words = await self._do(hook, sandbox_id, ports, seconds)
-        except (RuntimeFault, aiohttp.ClientError, OSError) as error:  # a TimeoutError is an OSError
+        except (RuntimeFault, aiohttp.ClientError, OSError, ValueError) as error:  # a TimeoutError is an OSError
             words = str(error) or f"no answer within {seconds:.0f}s"
         except Exception:
             self._over(task, "an error of the agent's own")  # which must not cost the command its stop signal
@@ -91,17 +95,9 @@ class PreStops:
         return await self._get(hook.http_get, ports, seconds)
 
     async def _get(self, wanted: HttpGetAction, ports: dict[str, int], seconds: float) -> str:
-        port = ports.get(str(wanted.port), wanted.port)  # judged when the Task was to start
-        url = f"{wanted.scheme.lower()}://{self._address}:{port}{_path(wanted.path)}"
-        headers = {one.name: one.value for one in wanted.http_headers}
-        timeout = aiohttp.ClientTimeout(total=max(seconds, 0.001))
-        # ssl=False: as a kubelet does, the certificate isn't checked.
-        async with (
-            aiohttp.ClientSession(timeout=timeout) as session,
-            session.get(url, headers=headers, ssl=False) as answer,
-        ):
-            return "" if 200 <= answer.status < 400 else f"GET {url} answered {answer.status}"
-
-
-def _path(written: str) -> str:
-    return written if written.startswith("/") else f"/{written}"
+        port = resolve(wanted.port, ports)
+        if port is None:  # judged when the Task was to start
+            return f"there is no port {wanted.port}"
+        async with asyncio.timeout(max(seconds, 0.001)):
+            answer = await self._http.get(wanted, self._address, port)
+        return "" if answer.good else f"GET {url_of(wanted, self._address, port)} answered {answer.status}"

@@ -178,6 +178,4 @@ def _read(path: Path, labels: SandboxFacts, final: bool) -> Stage:
     stage = parse(text, at)
     if not final or stage.is_command:
         return replace(stage, final=final)
-    said = last_line(Path(labels.log_path)) if labels.log_path else ""
-    # It goes into the status, and so to people's terminals.
-    return replace(stage, final=True, last_line="".join(one if one.isprintable() else "?" for one in said))
+    return replace(stage, final=True, last_line=last_line(Path(labels.log_path)) if labels.log_path else "")

@@ -106,7 +106,7 @@ async def test_its_failure_has_name_code_and_last_line(node: Node) -> None:
         status = await node.phase("Failed")
         await until(lambda: not inside.folder.exists())
     assert (status["reason"], status["exitCode"]) == ("SetupFailed", 3)
-    assert status["message"] == ("set-up command 1 of 2 (first) failed: exit code 3; its last line: no such ?[31mhost")
+    assert status["message"] == ("set-up command 1 of 2 (first) failed: exit code 3; its last line: no such �[31mhost")
     assert "startTime" not in status
 
 

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from iris_operator.agent.probes.agenda import Agenda, first_due, next_due
-from iris_operator.agent.probes.ask import last_line
 from iris_operator.agent.probes.told import NO_VERDICT, Verdict, not_ready, says_the_same, tell, with_verdict
 from iris_operator.agent.probes.verdict import Answer, Health, Kind, after, asked, at_first
+from iris_operator.agent.words import last_line
 from iris_operator.api.task import Task
 from tests.unit.iris_operator.agent.build import NOW, task
 
