@@ -83,9 +83,9 @@ async def test_headers_and_addresses_of_ipv6(http: HttpGetter, asked: Asked) -> 
 @pytest.mark.parametrize(
     ("action", "host", "url"),
     [
-        (HttpGetAction(port=80), "", "http://127.0.0.1:80/"),
-        (HttpGetAction(path="a%2Fb?c=%20", port=80, scheme="HTTPS"), "fd00::7", "https://[fd00::7]:80/a%2Fb?c=%20"),
+        (HttpGetAction(port="web"), "", "http://127.0.0.1:8080/"),
+        (HttpGetAction(path="a%2Fb?c=%20", port=1, scheme="HTTPS"), "fd00::7", "https://[fd00::7]:8080/a%2Fb?c=%20"),
     ],
 )
 def test_what_is_asked_for(action: HttpGetAction, host: str, url: str) -> None:
-    assert str(url_of(action, host, 80)) == url
+    assert str(url_of(action, host, 8080)) == url
