@@ -7,9 +7,7 @@ import sys
 import click
 
 from iris_operator.api.names import member_name
-from iris_operator.cli.members import needs_rank
-from iris_operator.cli.objects import get_task
-from iris_operator.cli.session import Session, Target, run_async, session, target_options
+from iris_operator.cli.session import Target, run_async, session, target_options
 from iris_operator.cli.task_exec import Request, Screen, execute, no_task
 from iris_operator.cli.terminal import keys, raw_mode, size, sizes, to_standard_streams
 from iris_operator.ports.errors import ApiError
@@ -57,15 +55,4 @@ async def _exec(name: str, command: tuple[str, ...], stdin: bool, tty: bool, wor
             with raw_mode(sys.stdin.fileno()):
                 return await execute(found, name, request, to_standard_streams)
         except ApiError as error:
-            await _ask_for_rank(found, name)
             raise no_task(error, name, found.namespace) from error
-
-
-async def _ask_for_rank(found: Session, name: str) -> None:
-    """It could not be run. Raises ClickException when that is since the Task itself runs nothing, its members do."""
-    try:
-        task = await get_task(found, name)
-    except (ApiError, click.ClickException):
-        return  # the first error says more
-    if task.spec.replicas > 1:
-        raise needs_rank(task)

@@ -44,14 +44,6 @@ async def wait_for_members(session: Session, parent: Task) -> None:
     raise click.ClickException(f"Task {parent.metadata.name} has not all its members: iris why {parent.metadata.name}")
 
 
-def needs_rank(parent: Task) -> click.ClickException:
-    """What to say when one member has to be named."""
-    last = parent.spec.replicas - 1
-    return click.ClickException(
-        f"Task {parent.metadata.name} is {parent.spec.replicas} members: name one with --rank 0 to {last}"
-    )
-
-
 def facts_of(members: Sequence[Task]) -> list[tuple[str, str]]:
     """One line for each: where it is, and why."""
     found = []

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from iris_operator.api.core import Pod
+from iris_operator.api.names import member_name
 from iris_operator.api.slice import Slice
 from iris_operator.api.task import Task
 from iris_operator.gateway.answers import Refusal
@@ -44,8 +45,8 @@ def of_task(task: Task, subresource: str, attempt: str) -> Wanted | Refusal:
     name, binding = task.metadata.name, task.spec.binding
     last = max((one.attempt for one in task.status.attempts), default=0)
     number = int(attempt) if attempt else binding.attempt if binding is not None else last
-    if not number:
-        return Refusal(404, "NotFound", f"Task {name} has not been placed on a node yet")
+    if task.spec.replicas > 1 or not number:
+        return _nowhere(task)
     path = f"/v1/tasks/{task.metadata.uid}/{number}/{subresource}"
     # A log outlives its worker Pod, on its node's disk.
     of_log = subresource == "log"
@@ -58,6 +59,15 @@ def of_task(task: Task, subresource: str, attempt: str) -> Wanted | Refusal:
     if past is None or not past.node_name:
         return Refusal(404, "NotFound", f"nothing is known of attempt {number} of Task {name}")
     return Wanted(path, past.slice_name, past.node_name, any_worker=True)
+
+
+def _nowhere(task: Task) -> Refusal:
+    """Of a Task that no node has, or ever will."""
+    name = task.metadata.name
+    if task.spec.replicas == 1:
+        return Refusal(404, "NotFound", f"Task {name} has not been placed on a node yet")
+    members = f"{member_name(name, 0)} to {member_name(name, task.spec.replicas - 1)}"
+    return Refusal(409, "Conflict", f"Task {name} runs nothing itself, its members do: name one of {members}")
 
 
 def of_slice(found: Slice, subresource: str, rank: str) -> Wanted | Refusal:

@@ -176,6 +176,11 @@ class TestTarget:
         assert isinstance(found, Refusal)
         assert found.status == 404
 
+    def test_of_several_replicas_one_has_to_be_named(self) -> None:
+        found = of_task(task("train", replicas=3).status(attempts=PAST).build(), "log", "")
+        assert isinstance(found, Refusal)
+        assert (found.status, found.message.rpartition(": ")[2]) == (409, "name one of train-0 to train-2")
+
     def test_a_worker_of_an_older_iris_serves_nothing(self) -> None:
         wanted = of_task(task().bound().build(), "log", "")
         assert isinstance(wanted, Wanted)

@@ -20,7 +20,10 @@ from iris_operator.agent.streams.app import add_stream_routes
 from iris_operator.agent.streams.source import StreamSource
 from iris_operator.api.names import container_id
 from iris_operator.api.streams import STREAM_API
+from iris_operator.api.task import Task
 from iris_operator.cli.session import Session
+from iris_operator.gateway.answers import Refusal
+from iris_operator.gateway.target import of_task
 from iris_operator.ports.errors import UnavailableError, error_for
 from iris_operator.ports.kube import SLICES, TASKS
 from iris_runtimes.fake import FakeRuntime
@@ -161,9 +164,10 @@ class Gateway(FakeKube):
     async def _there(self, path: str) -> str:
         if found := _TASK.fullmatch(path):
             body = await self.get(TASKS, found[1], "default")
-            if "binding" not in body["spec"]:
-                raise error_for(409, "Conflict", f"attempt 0 of Task {found[1]} does not run")
-            return f"/v1/tasks/{body['metadata']['uid']}/{body['spec']['binding']['attempt']}/{found[2]}"
+            wanted = of_task(Task.parse(body), found[2], "")
+            if isinstance(wanted, Refusal):
+                raise error_for(wanted.status, wanted.reason, wanted.message)
+            return wanted.path
         found = _SLICE.fullmatch(path)
         assert found, path
         await self.get(SLICES, found[1], "default")
