@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from google.protobuf import message_factory
 
@@ -19,16 +19,19 @@ class Service:
     """
 
     def __init__(self, channel: Channel, module: Any, name: str) -> None:
-        service = module.DESCRIPTOR.services_by_name[name]
-        for method in service.methods:
-            path = f"/{service.full_name}/{method.name}"
-            decode = message_factory.GetMessageClass(method.output_type).FromString
-            make = _streaming if method.server_streaming or method.client_streaming else _unary
-            setattr(self, method.name, make(channel, path, decode))
+        self._channel = channel
+        self._service = module.DESCRIPTOR.services_by_name[name]
 
-    if TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any: ...
+    def __getattr__(self, name: str) -> Any:
+        """A method, made when it is first asked for: a service has many, and who makes one for a moment calls two."""
+        method = self._service.methods_by_name.get(name)
+        if method is None:
+            raise AttributeError(f"{self._service.full_name} has no method {name}")
+        decode = message_factory.GetMessageClass(method.output_type).FromString
+        make = _streaming if method.server_streaming or method.client_streaming else _unary
+        made = make(self._channel, f"/{self._service.full_name}/{name}", decode)
+        setattr(self, name, made)
+        return made
 
 
 def _unary(channel: Channel, path: str, decode: Callable[[bytes], Any]) -> Callable[..., Any]:

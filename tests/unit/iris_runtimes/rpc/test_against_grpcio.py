@@ -131,6 +131,8 @@ class TestOneMessage:
     async def test_no_such_method(self, channel: rpc.Channel) -> None:
         code, _ = await failure(channel.unary("/none.Such/Method", b"", (), None))
         assert code is rpc.StatusCode.UNIMPLEMENTED
+        with pytest.raises(AttributeError, match="has no method Such"):
+            rpc.Service(channel, version_pb2, "Version").Such(Empty())
 
     async def test_the_server_is_told_of_the_deadline_and_of_who_goes_away(
         self, server: Server, channel: rpc.Channel
