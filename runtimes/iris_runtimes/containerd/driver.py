@@ -34,7 +34,7 @@ from iris_runtimes.containerd.oci_security import EVERY_CAPABILITY
 from iris_runtimes.containerd.oci_spec import build_spec, process_args
 from iris_runtimes.containerd.pod_context import read_pod_context
 from iris_runtimes.containerd.proto import containers_pb2, tasks_pb2, version_pb2
-from iris_runtimes.containerd.shims import PER_SHIM, Shims
+from iris_runtimes.containerd.shims import PER_SHIM, SPARE_SECONDS, Shims
 from iris_runtimes.containerd.start_errors import start_error
 from iris_runtimes.containerd.stats import stats_of
 from iris_runtimes.containerd.transfer import STALL_SECONDS
@@ -79,18 +79,22 @@ class ContainerdRuntime:
         node_capabilities: int = EVERY_CAPABILITY,
         sandboxes_per_shim: int = PER_SHIM,
         busybox: Path | None = None,
+        spare_shim_seconds: float = SPARE_SECONDS,
     ) -> None:
         """`exec_folder`: for pipes, the same path here and for containerd. `node_dev`: where the node's /dev is seen from here,
         for what CDI files name. `nvidia_runtime`: NVIDIA's program in runc's place, as containerd finds it; empty: whichever
         containerd is set up with for the kubelet. `node_capabilities`: what containerd itself may grant, as CapBnd in
         /proc/PID/status; a node hardly ever has fewer than all. `sandboxes_per_shim`: how many share one; 1: each has its own.
-        `busybox`: a static one on this machine, with which a start in a shared shim costs less."""
+        `busybox`: a static one on this machine, with which a start in a shared shim costs less. `spare_shim_seconds`: so long
+        an empty shim beside another one stays."""
         self._channel = open_channel(socket)
         self._namespace = namespace
         self._call = call_options(namespace)
         self._images = Images(self._channel, namespace, default_registry, hosts_dir, pull_stall_seconds)
         self._operations = KeyedOperations()
-        self._shims = Shims(self._channel, namespace, exec_folder.parent / "keeper", sandboxes_per_shim, busybox)
+        self._shims = Shims(
+            self._channel, namespace, exec_folder.parent / "keeper", sandboxes_per_shim, busybox, spare_shim_seconds
+        )
         self._maker = Maker(self._channel, namespace, self._shims)
         self._observer = Observer(self._channel, namespace, self._operations.running)
         self._executor = Executor(self._channel, namespace, exec_folder)

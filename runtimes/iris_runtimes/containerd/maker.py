@@ -43,12 +43,10 @@ class Maker:
     async def make(self, spec: SandboxSpec, body: dict[str, Any], parent_snapshot: str, binary: str = "") -> int:
         """Make it and start its command; its process id, 0 when an earlier start made it. `binary`: in runc's place."""
         room = await self._shims.room(spec.cgroup, spec.id)
-        await self._create_container(spec, body, binary, room)
-        mounts = await self._prepare(spec.id, parent_snapshot)
-        log = f"file://{spec.log_path}"
-        # Two streams, one file: the shim appends to it, and goes on when the agent is away.
-        task = tasks_pb2.CreateTaskRequest(container_id=spec.id, rootfs=mounts, stdout=log, stderr=log)
-        pid = await settled(lambda: self._create_task(task))
+        try:
+            pid = await self._create(spec, body, parent_snapshot, binary, room)
+        finally:
+            self._shims.entered(room)
         begun = containers_pb2.Container(id=spec.id, labels={STARTED_LABEL: "true"})
         mask = FieldMask(paths=[f"labels.{STARTED_LABEL}"])
         update = containers_pb2.UpdateContainerRequest(container=begun, update_mask=mask)
@@ -84,6 +82,16 @@ class Maker:
         request = tasks_pb2.WaitRequest(container_id=sandbox_id)
         options = call_options(self._namespace) | {"timeout": seconds}
         await settled(lambda: unless_gone(self._tasks.Wait(request, **options)))
+
+    async def _create(
+        self, spec: SandboxSpec, body: dict[str, Any], parent_snapshot: str, binary: str, room: Room
+    ) -> int:
+        await self._create_container(spec, body, binary, room)
+        mounts = await self._prepare(spec.id, parent_snapshot)
+        log = f"file://{spec.log_path}"
+        # Two streams, one file: the shim appends to it, and goes on when the agent is away.
+        task = tasks_pb2.CreateTaskRequest(container_id=spec.id, rootfs=mounts, stdout=log, stderr=log)
+        return await settled(lambda: self._create_task(task))
 
     async def _create_container(self, spec: SandboxSpec, body: dict[str, Any], binary: str, room: Room) -> None:
         if room.group:

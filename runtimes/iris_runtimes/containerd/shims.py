@@ -3,13 +3,18 @@
 containerd's shim puts containers of one group into one process, whose first container it was started for. That one is our
 keeper: it stays when sandboxes come one after the other, and a shim never ends while another container is on its way into it.
 containerd itself cleans up after each container of a shim that was killed, exactly as after a shim of its own.
+
+A shim makes one container at a time. In a burst a few shims stand side by side, so that every processor has one to make; what
+is spare of them goes when nothing has used it for a while.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
 import uuid
+from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +38,10 @@ GROUP_LABEL = "iris.dev/shim"
 KEEPER_LABEL = "iris.dev/keeps-shim-of"
 PER_SHIM = 32
 """Sandboxes of one shim: who kills it takes so many with it."""
+SPARE_SECONDS = 30.0
+_SIDE_BY_SIDE = max(2, min(8, os.cpu_count() or 2))
+# So many on their way into each shim: another one is worth its start; is worth waiting for.
+_BUSY, _VERY_BUSY = 2, 4
 _KILL_SECONDS = 10.0
 
 
@@ -49,10 +58,17 @@ class Shims:
     """The shared shims of one containerd namespace. Calls raise rpc.RpcError."""
 
     def __init__(
-        self, channel: rpc.Channel, namespace: str, folder: Path, most: int, busybox: Path | None = None
+        self,
+        channel: rpc.Channel,
+        namespace: str,
+        folder: Path,
+        most: int,
+        busybox: Path | None = None,
+        spare_seconds: float = SPARE_SECONDS,
     ) -> None:
         """`folder`: for the keepers' program, the same path here and for containerd. `most`: sandboxes of a shim; below two
-        each has its own. `busybox`: a static one, for the helper that makes joining a shim cheap."""
+        each has its own. `busybox`: a static one, for the helper that makes joining a shim cheap. `spare_seconds`: for so long
+        an empty shim beside another one stays."""
         self._call = call_options(namespace)
         self._containers = rpc.Service(channel, containers_pb2, "Containers")
         self._tasks = rpc.Service(channel, tasks_pb2, "Tasks")
@@ -64,20 +80,30 @@ class Shims:
         self._runtime: dict[str, str] = {}  # of a keeper
         self._keeper: dict[str, str] = {}  # of a sandbox
         self._open: dict[str, str] = {}  # keepers that take more -> their cgroup
+        self._entering: Counter[str] = Counter()  # sandboxes on their way into a keeper's shim
+        self._spare_seconds = spare_seconds
+        self._adding: asyncio.Task[None] | None = None
+        self._sweeping: asyncio.Task[None] | None = None
         self._lock = asyncio.Lock()
         self._loaded = False
 
     async def room(self, cgroup: CgroupParent, sandbox_id: str) -> Room:
-        """The shim that a sandbox gets."""
+        """The shim that a sandbox gets. Tell `entered` when it is in it, or will never be."""
         if self._most < 2:
             return Room()
         async with self._lock:
             await self._load()
-            keeper = self._keeper.get(sandbox_id) or self._with_room(cgroup) or await self._make(cgroup)
+            keeper = self._keeper.get(sandbox_id) or await self._with_room(cgroup) or await self._make(cgroup)
             if not keeper:
                 return Room()
             self._join(sandbox_id, keeper)
+            self._entering[keeper] += 1
             return Room(keeper, self._runtime.get(keeper, RUNTIME))
+
+    def entered(self, room: Room) -> None:
+        """A sandbox is made, or could not be."""
+        if room.group:
+            self._entering[room.group] -= 1
 
     async def left(self, sandbox_id: str) -> None:
         """A sandbox was removed. The last open shim of a cgroup stays: the next sandbox may come soon."""
@@ -85,11 +111,11 @@ class Shims:
         if not keeper:
             return
         self._members[keeper].discard(sandbox_id)
+        if keeper in self._open and self._spare_seconds:
+            self._sweep_later()
+            return
         async with self._lock:
-            cgroup = self._open.get(keeper)
-            spare = cgroup is None or list(self._open.values()).count(cgroup) > 1
-            if spare and self._members.get(keeper) == set():
-                await self._remove(keeper)
+            await self._remove_spare(keeper)
 
     async def load(self) -> None:
         """Learn what an earlier process has left, once."""
@@ -106,6 +132,10 @@ class Shims:
 
     async def release(self) -> None:
         """Remove the keepers of nothing; the others stay with their sandboxes."""
+        running = [one for one in (self._adding, self._sweeping) if one is not None]
+        for one in running:
+            one.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
         async with self._lock:
             for keeper in [one for one, members in self._members.items() if not members]:
                 with suppress(rpc.RpcError):  # the next agent does it
@@ -115,9 +145,54 @@ class Shims:
         self._keeper[sandbox_id] = keeper
         self._members.setdefault(keeper, set()).add(sandbox_id)
 
-    def _with_room(self, cgroup: CgroupParent) -> str:
-        fitting = (one for one, path in self._open.items() if path == cgroup.path)
-        return next((one for one in fitting if len(self._members[one]) < self._most), "")
+    async def _with_room(self, cgroup: CgroupParent) -> str:
+        """The least busy one; another is made beside those that are all busy, and waited for when they are very much so."""
+        keeper = self._least_busy(cgroup)
+        taking = sum(len(self._members[one]) < self._most for one in self._of(cgroup.path))
+        if self._entering[keeper] >= _BUSY and taking < _SIDE_BY_SIDE and (self._adding is None or self._adding.done()):
+            self._adding = asyncio.create_task(self._add(cgroup))
+        if self._entering[keeper] >= _VERY_BUSY and self._adding is not None and not self._adding.done():
+            await asyncio.wait([self._adding])
+            keeper = self._least_busy(cgroup)
+        return keeper
+
+    def _least_busy(self, cgroup: CgroupParent) -> str:
+        """Of those the fullest, so that the others can go; "": there is no room."""
+        fitting = [one for one in self._of(cgroup.path) if len(self._members[one]) < self._most]
+        return min(fitting, key=lambda one: (self._entering[one], -len(self._members[one])), default="")
+
+    def _of(self, path: str) -> list[str]:
+        return [one for one, cgroup in self._open.items() if cgroup == path]
+
+    async def _add(self, cgroup: CgroupParent) -> None:
+        keeper = _name()
+        self._members[keeper] = set()
+        try:
+            await self._start(keeper, cgroup)
+        except (OSError, rpc.RpcError, asyncio.CancelledError):  # what is there is enough
+            with suppress(rpc.RpcError):
+                await self._remove(keeper)
+            return
+        self._open[keeper] = cgroup.path
+        self._sweep_later()
+
+    def _sweep_later(self) -> None:
+        if self._sweeping is None or self._sweeping.done():
+            self._sweeping = asyncio.create_task(self._sweep())
+
+    async def _sweep(self) -> None:
+        while any(len(self._of(path)) > 1 for path in set(self._open.values())):
+            await asyncio.sleep(self._spare_seconds)
+            async with self._lock:
+                for keeper in list(self._open):
+                    await self._remove_spare(keeper)
+
+    async def _remove_spare(self, keeper: str) -> None:
+        """If it is empty, and not the last open one of its cgroup. Called with the lock."""
+        cgroup = self._open.get(keeper)
+        if self._members.get(keeper) == set() and (cgroup is None or len(self._of(cgroup)) > 1):
+            with suppress(rpc.RpcError):  # looked at again
+                await self._remove(keeper)
 
     async def _load(self) -> None:
         if self._loaded:
@@ -140,7 +215,7 @@ class Shims:
     async def _make(self, cgroup: CgroupParent) -> str:
         for other in [one for one, path in self._open.items() if path != cgroup.path and not self._members[one]]:
             await self._remove(other)  # of a worker Pod that was here before
-        keeper = f"shim-{uuid.uuid4().hex[:16]}"
+        keeper = _name()
         try:
             if not await asyncio.to_thread(_write_program, self._folder):
                 self._most = 0
@@ -189,6 +264,10 @@ class Shims:
         await unless_gone(self._containers.Delete(record, **self._call))
         self._runtime.pop(keeper, None)
         self._helper.remove(keeper)
+
+
+def _name() -> str:
+    return f"shim-{uuid.uuid4().hex[:16]}"
 
 
 def _write_program(folder: Path) -> bool:

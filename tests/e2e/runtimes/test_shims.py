@@ -34,7 +34,7 @@ def containerd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrivateCont
 async def agent(containerd: PrivateContainerd, folder: Path, per_shim: int) -> AsyncIterator[ContainerdRuntime]:
     driver = ContainerdRuntime(
         str(containerd.socket), containerd.namespace, exec_folder=folder / "exec",
-        node_capabilities=own_capabilities(), sandboxes_per_shim=per_shim, busybox=Path("/bin/busybox"),
+        node_capabilities=own_capabilities(), sandboxes_per_shim=per_shim, busybox=Path("/bin/busybox"), spare_shim_seconds=0,
     )  # fmt: skip
     try:
         yield driver
@@ -131,3 +131,17 @@ async def test_each_its_own_when_asked_for(containerd: PrivateContainerd, make_s
         assert len(set(shims_of(containerd, specs))) == 2
         for spec in specs:
             await runtime.remove(spec.id)
+
+
+async def test_a_burst_gets_shims_side_by_side(
+    containerd: PrivateContainerd, make_spec: SpecMaker, tmp_path: Path
+) -> None:
+    async with agent(containerd, tmp_path, 32) as runtime:
+        (alone,) = await sleepers(runtime, make_spec, "a")
+        specs = [make_spec(f"burst{number}", ["sleep", "1000"]) for number in range(24)]
+        await asyncio.gather(*(runtime.start(spec) for spec in specs))
+        shims = set(shims_of(containerd, specs))
+        assert 1 < len(shims) <= max(2, os.cpu_count() or 2)
+        for spec in [alone, *specs]:
+            await runtime.remove(spec.id)
+        assert len(containerd.call("containers", "ls", "-q").split()) == 1
