@@ -187,7 +187,7 @@ class World:
 
     def kill_in_pod(self, pod: str, needle: str) -> int:
         """kill -9 the process of a Pod whose command line holds `needle`, from outside; its pid."""
-        uid = self.kubectl("get", "pod", pod, "-o", "jsonpath={.metadata.uid}").strip()
+        uid = str((self.get("pod", pod) or {})["metadata"]["uid"])
         for entry in Path("/proc").iterdir():
             if not entry.name.isdigit():
                 continue
