@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from iris_operator.plan.ledger import Ledger
 from iris_operator.plan.placement import PlacementPlan, PlacementView, plan_placement
@@ -204,3 +207,41 @@ def test_a_ledger_that_is_kept_says_the_same() -> None:
         assert kept == anew
         counts.append(len(kept.bindings))
     assert counts == [0, 2, 0, 0, 0, 2]
+
+
+_SIZES = st.lists(st.lists(st.integers(1, 6), min_size=1, max_size=4), min_size=1, max_size=3)
+_TASKS = st.lists(st.tuples(st.integers(1, 5), st.integers(1, 4), st.integers(0, 99)), max_size=6)
+
+
+@settings(max_examples=150, deadline=None)
+@given(sizes=_SIZES, wanted=_TASKS)
+def test_all_or_none_on_one_slice_and_never_more_than_there_is(
+    sizes: list[list[int]], wanted: list[tuple[int, int, int]]
+) -> None:
+    slices = [
+        slice_(f"s{number}").ready(*[{"cpu": str(cpu), "memory": "64Gi"} for cpu in nodes])
+        for number, nodes in enumerate(sizes)
+    ]
+    tasks: list[TaskBuilder] = []
+    for number, (replicas, cpu, age) in enumerate(wanted):
+        spec = {"resources": {"limits": {"cpu": str(cpu), "memory": "1Mi"}}}
+        tasks += (
+            [one.made(age) for one in _gang(replicas, f"t{number}", **spec)]
+            if replicas > 1
+            else [task(f"t{number}", **spec).made(age)]
+        )
+    plan = _plan(slices, tasks)
+    used: Counter[str] = Counter()
+    placed: defaultdict[str, list[Any]] = defaultdict(list)
+    for one in plan.bindings:
+        used[one.binding.node_name] += wanted[int(one.task.metadata.name[1:].split("-")[0])][1]
+        placed[one.task.metadata.name.split("-")[0]].append(one.binding)
+    for number, nodes in enumerate(sizes):
+        assert all(used[f"s{number}-n{rank}"] <= cpu for rank, cpu in enumerate(nodes))
+    for name, bindings in placed.items():
+        assert len(bindings) == wanted[int(name[1:])][0]
+        assert len({one.slice_name for one in bindings}) == 1
+        assert [one.rank for one in bindings] == sorted(one.rank for one in bindings)
+    assert {one.task.metadata.name for one in plan.unplaced} == {
+        f"t{each}" for each in range(len(wanted))
+    } - placed.keys()
