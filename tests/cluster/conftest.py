@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import subprocess
+import time
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from importlib import resources
@@ -16,6 +18,7 @@ from iris_devcluster.coreweave.testing.api_server import api_server
 from iris_devcluster.images.programs import program
 from iris_operator.adapters.kube.client import KubeClient
 from iris_operator.adapters.kube.config import connect
+from iris_operator.api.task_policy import IMMUTABLE
 from iris_operator.ports.errors import NotFoundError
 from iris_operator.ports.kube import IRIS_CLUSTERS, NODEPOOLS, NODES, PODS, SCALE_GROUPS, SLICES, TASKS, Kind
 
@@ -83,10 +86,28 @@ async def _remove_all(api: KubeClient, kind: Kind, namespace: str | None) -> Non
 
 
 def install_crds(kubeconfig: Path) -> None:
-    """Those of crds/ and the vendor's NodePool; Established when it returns."""
+    """Those of crds/ and the vendor's NodePool; Established, and the policy in force, when it returns."""
     vendor = resources.files("iris_devcluster.coreweave") / "data" / "nodepool_crd.yaml"
     kubectl(kubeconfig, "apply", "--server-side", "-f", str(ROOT / "crds"), "-f", str(vendor))
     kubectl(kubeconfig, "wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+    _policy_in_force(kubeconfig)
+
+
+def _policy_in_force(kubeconfig: Path) -> None:
+    """An API server hears of a new policy a little later, and says nothing when it has."""
+    body = {"apiVersion": "iris.dev/v1alpha1", "kind": "Task", "metadata": {"name": "policy"}, "spec": {"image": "a"}}
+    kubectl(kubeconfig, "create", "-f", "-", body=json.dumps(body))
+    deadline = time.monotonic() + 30
+    for image in itertools.count():
+        patch = json.dumps({"spec": {"image": f"image-{image}"}})
+        try:
+            kubectl(kubeconfig, "patch", "task", "policy", "--type=merge", "-p", patch)
+        except AssertionError as refused:
+            assert IMMUTABLE in str(refused)
+            break
+        assert time.monotonic() < deadline, "the policy is not in force after 30 s"
+        time.sleep(0.1)
+    kubectl(kubeconfig, "delete", "task", "policy")
 
 
 def kubeconfig_of(connection: Connection) -> dict[str, object]:

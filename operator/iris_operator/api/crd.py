@@ -14,6 +14,7 @@ from iris_operator.api.names import GROUP, VERSION
 from iris_operator.api.scalegroup import ScaleGroup
 from iris_operator.api.slice import Slice
 from iris_operator.api.task import Task
+from iris_operator.api.task_policy import binding, policy
 
 
 def _column(name: str, path: str, kind: str = "string", description: str = "", priority: int = 0) -> dict[str, Any]:
@@ -196,11 +197,11 @@ def crd(model: type[Resource]) -> dict[str, Any]:
 
 
 def files() -> dict[str, str]:
-    """File name -> YAML text of every CRD."""
+    """File name -> YAML text of every CRD, and of the policy that goes with Tasks."""
     head = "# Generated from operator/iris_operator/api by `make generate`. Do not edit.\n"
-    return {
-        f"{GROUP}_{model.PLURAL}.yaml": head + yaml.safe_dump(crd(model), sort_keys=False, width=110) for model in KINDS
-    }
+    bodies = {f"{GROUP}_{model.PLURAL}.yaml": crd(model) for model in KINDS}
+    bodies |= {f"{GROUP}_tasks-policy.yaml": policy(), f"{GROUP}_tasks-policy-binding.yaml": binding()}
+    return {name: head + yaml.safe_dump(body, sort_keys=False, width=110) for name, body in bodies.items()}
 
 
 def main(root: Path, check: bool) -> int:

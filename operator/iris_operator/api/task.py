@@ -139,7 +139,7 @@ class Binding(Model):
 
 
 class TaskSpec(Model):
-    """The command that is wanted. Immutable."""
+    """The command that is wanted. What of it may change later: task_policy."""
 
     cluster_name: Annotated[
         str,
@@ -365,7 +365,7 @@ class Task(Resource):
     spec: Annotated[
         TaskSpec,
         Field(
-            description="The command that is wanted.",
+            description="The command that is wanted. Of it only priority may change later.",
             json_schema_extra={"x-kubernetes-validations": TASK_RULES},
         ),
     ]

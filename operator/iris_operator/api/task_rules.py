@@ -1,19 +1,9 @@
-"""CEL rules of a Task's spec: what spans fields, and what may not change."""
+"""CEL rules of a Task's spec: what spans fields. What may not change: task_policy."""
 
 from __future__ import annotations
 
 from iris_operator.api.rules import Rule, at_creation
 
-_IMMUTABLE = "a Task's spec can't be changed: delete it and make another"
-_EXCEPT_BINDING = " && ".join(
-    f"(has(self.{field}) == has(oldSelf.{field}) && (!has(self.{field}) || self.{field} == oldSelf.{field}))"
-    for field in (
-        "clusterName", "runtime", "image", "imagePullPolicy", "imagePullSecrets", "command", "args", "env", "envFrom",
-        "setup", "bundle", "volumes", "volumeMounts", "ports", "serviceName", "startupProbe", "livenessProbe",
-        "readinessProbe", "lifecycle", "containerLifetime", "timeouts", "workingDir", "resources", "securityContext",
-        "placement", "terminationGracePeriodSeconds", "retryPolicy", "replicas",
-    )
-)  # fmt: skip
 # 2 and "2" are one number: quantities may be written either way.
 _GPU_WHOLE = " && ".join(
     f"(!has(self.resources) || !has(self.resources.{part}) || !('nvidia.com/gpu' in self.resources.{part}) || "
@@ -130,8 +120,6 @@ _OF_FIXED_FIELDS: list[Rule] = [
 ]
 
 TASK_RULES: list[Rule] = [
-    # Most writes leave the spec as it is, which is told for less than the rest
-    {"rule": f"self == oldSelf || ({_EXCEPT_BINDING})", "message": _IMMUTABLE},
     {
         "rule": "!has(self.binding) || !has(self.replicas) || self.replicas == 1",
         "fieldPath": ".binding",

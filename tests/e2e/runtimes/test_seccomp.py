@@ -52,7 +52,9 @@ def test_it_is_containerds(tmp_path: Path) -> None:
         ours = default_profile(platform.machine(), granted)
         assert ours is not None
         assert ours["defaultAction"] == theirs["defaultAction"]
-        assert ours["architectures"] == [one for one in theirs["architectures"] if one != "SCMP_ARCH_X32"]  # see seccomp.py
+        assert ours["architectures"] == [
+            one for one in theirs["architectures"] if one != "SCMP_ARCH_X32"
+        ]  # see seccomp.py
         assert _by_name(ours) == _by_name(theirs), granted
 
 

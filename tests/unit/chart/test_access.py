@@ -197,8 +197,9 @@ def test_a_policy_covers_the_watched_namespaces_and_can_be_left_out(chart: Chart
     assert selector["values"] == ["ml", "research"]
     without = chart.render({value: {"enabled": False}})
     for kind in ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"):
-        assert f"iris-system.{name}" not in [each["metadata"]["name"] for each in without.all(kind)]
-        assert len(without.all(kind)) == 1
+        left = [each["metadata"]["name"] for each in without.all(kind)]
+        assert f"iris-system.{name}" not in left
+        assert len(left) == 2
 
 
 class TestCrds:
@@ -206,6 +207,13 @@ class TestCrds:
         crds = rendered.all("CustomResourceDefinition")
         assert sorted(each["spec"]["names"]["kind"] for each in crds) == ["IrisCluster", "ScaleGroup", "Slice", "Task"]
         assert all(each["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep" for each in crds)
+
+    def test_the_policy_of_tasks_goes_with_them(self, chart: Chart) -> None:
+        for kind in ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"):
+            found = [one for one in chart.render({}).all(kind) if one["metadata"]["name"] == "task-spec.iris.dev"]
+            assert [one["metadata"]["annotations"]["helm.sh/resource-policy"] for one in found] == ["keep"]
+        without = chart.render({"crds": {"install": False}}).all("ValidatingAdmissionPolicy")
+        assert "task-spec.iris.dev" not in [one["metadata"]["name"] for one in without]
 
     def test_go_with_the_release_or_come_from_elsewhere_if_wanted(self, chart: Chart) -> None:
         dropped = chart.render({"crds": {"keep": False}}).all("CustomResourceDefinition")
