@@ -44,7 +44,10 @@ async def _tasks(target: Target) -> list[Task]:
 def trace_rows(tasks: list[Task], now: datetime, *, everything: bool) -> list[dict[str, Any]]:
     """Rows of a trace, in order of creation; without `everything` only of Tasks that started and ended."""
     rows = []
-    for task in sorted((one for one in tasks if not one.owner_uid), key=lambda one: (one.metadata.creation_timestamp or now, one.metadata.name)):
+    for task in sorted(
+        (one for one in tasks if not one.owner_uid),
+        key=lambda one: (one.metadata.creation_timestamp or now, one.metadata.name),
+    ):
         started, finished = task.status.start_time, task.status.finish_time
         if started is None or finished is None:
             if not everything:
