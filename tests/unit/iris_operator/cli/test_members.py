@@ -75,7 +75,9 @@ async def test_following_waits_for_the_members(gateway: Gateway, monkeypatch: py
 
 async def test_exec_needs_a_rank(gateway: Gateway) -> None:
     await _gang(gateway)
-    with pytest.raises(click.ClickException, match="train runs nothing itself, its members do: name one of train-0 to train-1"):
+    with pytest.raises(
+        click.ClickException, match="train runs nothing itself, its members do: name one of train-0 to train-1"
+    ):
         await exec_module._exec("train", ("true",), False, False, "", HERE)
     assert await exec_module._exec("train-1", ("sh", "-c", "exit 7"), False, False, "", HERE) == 7
 
