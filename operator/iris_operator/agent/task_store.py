@@ -8,14 +8,21 @@ from collections.abc import Callable
 
 from pydantic import ValidationError
 
+from iris_operator.api.base import Model
 from iris_operator.api.task import Task, TaskSpec
 from iris_operator.ports.kube import Body
 
 log = logging.getLogger(__name__)
 
 _REMEMBERED_GONE = 10_000
-# What the API server fills in, in every Task: left out, all of them share the model's own.
-_DEFAULTS = TaskSpec(image="any").wire()
+# What the API server fills in, in every Task: all of them share these.
+_FILLED_IN = TaskSpec(image="any")
+_FILLED_IN_WIRE = _FILLED_IN.wire()
+_SHARED = {
+    info.alias: part
+    for name, info in TaskSpec.model_fields.items()
+    if isinstance(part := getattr(_FILLED_IN, name), Model)
+}
 
 
 class TaskStore:
@@ -59,8 +66,8 @@ class TaskStore:
         if known is not None and known.metadata.generation == body["metadata"].get("generation") != 0:
             # The same spec: neither read again, which is most of the work, nor kept twice.
             return Task.parse({**body, "spec": known.spec})
-        spec = {name: value for name, value in body["spec"].items() if _DEFAULTS.get(name) != value}
-        return Task.parse({**body, "spec": spec})
+        said = {name: value for name, value in body["spec"].items() if _FILLED_IN_WIRE.get(name) != value}
+        return Task.parse({**body, "spec": {**_SHARED, **said}})
 
     def drop(self, uid: str, version: int = 0) -> None:
         """It is gone from the API, or from this node."""

@@ -28,8 +28,8 @@ class Connection(asyncio.Protocol):
         self._block: tuple[int, bool, bytearray] | None = None  # a header block that goes on
         self._window, self._stream_window, self._frame_bytes = frames.WINDOW, frames.WINDOW, frames.FRAME_BYTES
         self._owed = 0
-        self._out = bytearray()  # what waits to be written, in one go
-        self._writing: asyncio.Handle | None = None
+        self._answers = bytearray()  # to pings
+        self._answering: asyncio.TimerHandle | None = None
         self._stuck: dict[int, Stream] = {}  # streams with bytes for which there was no room
         self._handlers = {
             frames.DATA: self._on_data,
@@ -66,8 +66,9 @@ class Connection(asyncio.Protocol):
     def close(self, words: str) -> None:
         """End it, and with it all its calls."""
         self.takes_calls = False
+        if self._answering is not None:
+            self._answering.cancel()
         if self._transport is not None and not self._transport.is_closing():
-            self._write_out()
             self._transport.close()
         for stream in list(self._streams.values()):
             stream.fail(StatusCode.UNAVAILABLE, words)
@@ -179,7 +180,9 @@ class Connection(asyncio.Protocol):
     def _on_ping(self, flags: int, _number: int, payload: bytes) -> None:
         if not flags & frames.ACK:
             # grpc-go sends one with nearly every call, to measure what the way carries: the answer goes with the next call.
-            self._write(frames.frame(frames.PING, frames.ACK, 0, payload), _ANSWER_SECONDS)
+            self._answers += frames.frame(frames.PING, frames.ACK, 0, payload)
+            if self._answering is None and self._loop is not None:
+                self._answering = self._loop.call_later(_ANSWER_SECONDS, self._answer_now)
 
     def _on_goaway(self, _flags: int, _number: int, payload: bytes) -> None:
         """The server stops. Calls that it has taken it carries out."""
@@ -200,22 +203,15 @@ class Connection(asyncio.Protocol):
         for stream in list(self._stuck.values()):
             self.flush(stream)
 
-    def _write(self, data: bytes, seconds: float = 0.0) -> None:
-        """Have it written with all else that this turn of the loop has to say, or `seconds` later at most."""
-        if self._loop is None or self._loop.is_closed():
+    def _write(self, data: bytes) -> None:
+        if self._transport is None or self._transport.is_closing():
             return
-        self._out += data
-        if self._writing is not None and not seconds and isinstance(self._writing, asyncio.TimerHandle):
-            self._writing.cancel()
-            self._writing = None
-        if self._writing is None:
-            later, soon = self._loop.call_later, self._loop.call_soon
-            self._writing = later(seconds, self._write_out) if seconds else soon(self._write_out)
+        if self._answers:
+            data = bytes(self._answers) + data
+            self._answers.clear()
+        self._transport.write(data)
 
-    def _write_out(self) -> None:
-        if self._writing is not None:
-            self._writing.cancel()
-            self._writing = None
-        if self._out and self._transport is not None and not self._transport.is_closing():
-            self._transport.write(bytes(self._out))
-        self._out.clear()
+    def _answer_now(self) -> None:
+        self._answering = None
+        if self._answers:
+            self._write(b"")

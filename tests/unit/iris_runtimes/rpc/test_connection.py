@@ -36,9 +36,8 @@ class Wire(asyncio.Transport):
     def close(self) -> None:
         self.closed = True
 
-    async def frames(self) -> list[tuple[int, int, int, bytes]]:
+    def frames(self) -> list[tuple[int, int, int, bytes]]:
         """(kind, flags, stream, payload) since the last time."""
-        await asyncio.sleep(0)  # what one turn of the loop has to say is written at its end
         data = bytes(self.written).removeprefix(frames.PREFACE)
         self.written.clear()
         found, at = [], 0
@@ -58,7 +57,7 @@ def wire() -> Wire:
 async def connection(wire: Wire) -> Connection:
     one = Connection()
     one.connection_made(wire)
-    await wire.frames()
+    wire.frames()
     return one
 
 
@@ -107,14 +106,14 @@ async def test_headers_may_go_on(connection: Connection) -> None:
 
 async def test_what_is_sent_keeps_to_the_windows(connection: Connection, wire: Wire) -> None:
     stream, size = connection.open(b"", b"x" * 100_000, last=True), 100_005
-    first = [payload for kind, _, _, payload in await wire.frames() if kind == frames.DATA]
+    first = [payload for kind, _, _, payload in wire.frames() if kind == frames.DATA]
     assert (sum(map(len, first)), max(map(len, first))) == (frames.WINDOW, frames.FRAME_BYTES)
     connection.data_received(frames.window_update(0, 1000))
-    assert (await wire.frames()) == []  # the stream's own is used up as well
+    assert wire.frames() == []  # the stream's own is used up as well
     connection.data_received(frames.window_update(stream.id, 10**6))
-    assert [len(payload) for _, _, _, payload in await wire.frames()] == [1000]
+    assert [len(payload) for _, _, _, payload in wire.frames()] == [1000]
     connection.data_received(frames.settings({frames.MAX_FRAME_SIZE: 10**6}) + frames.window_update(0, 10**6))
-    answered, last = await wire.frames()
+    answered, last = wire.frames()
     assert answered[:2] == (frames.SETTINGS, frames.ACK)
     assert (len(last[3]), last[1]) == (size - frames.WINDOW - 1000, frames.END_STREAM)
 
@@ -122,20 +121,20 @@ async def test_what_is_sent_keeps_to_the_windows(connection: Connection, wire: W
 async def test_a_new_window_counts_for_calls_under_way(connection: Connection, wire: Wire) -> None:
     connection.data_received(frames.settings({frames.INITIAL_WINDOW_SIZE: 10}))
     connection.open(b"", b"x" * 20, last=True)
-    assert [len(payload) for kind, _, _, payload in await wire.frames() if kind == frames.DATA] == [10]
+    assert [len(payload) for kind, _, _, payload in wire.frames() if kind == frames.DATA] == [10]
     connection.data_received(frames.settings({frames.INITIAL_WINDOW_SIZE: 1000}))
-    assert [len(payload) for kind, _, _, payload in await wire.frames() if kind == frames.DATA] == [15]
+    assert [len(payload) for kind, _, _, payload in wire.frames() if kind == frames.DATA] == [15]
 
 
 async def test_a_ping_is_answered_with_the_next_call_or_soon(connection: Connection, wire: Wire) -> None:
     ping = frames.frame(frames.PING, 0, 0, b"12345678")
     connection.data_received(ping)
-    assert (await wire.frames()) == []
+    assert wire.frames() == []
     connection.open(b"", b"", last=True)
-    assert [kind for kind, _, _, _ in await wire.frames()] == [frames.PING, frames.HEADERS, frames.DATA]
+    assert [kind for kind, _, _, _ in wire.frames()] == [frames.PING, frames.HEADERS, frames.DATA]
     connection.data_received(ping)
     async with asyncio.timeout(10):
-        while not (sent := await wire.frames()):
+        while not (sent := wire.frames()):
             await asyncio.sleep(0.05)
     assert sent == [(frames.PING, frames.ACK, 0, b"12345678")]
 
@@ -203,7 +202,7 @@ async def test_nonsense_ends_the_connection_and_its_calls(connection: Connection
 async def test_answers_that_nobody_waits_for_any_more_do_no_harm(connection: Connection, wire: Wire) -> None:
     stream = connection.open(b"", b"", last=True)
     stream.cancel()
-    assert (await wire.frames())[-1] == (frames.RST_STREAM, 0, stream.id, frames.CANCEL.to_bytes(4))
+    assert wire.frames()[-1] == (frames.RST_STREAM, 0, stream.id, frames.CANCEL.to_bytes(4))
     connection.data_received(good_answer(stream.id))
     other = connection.open(b"", b"", last=True)
     connection.data_received(good_answer(other.id))
