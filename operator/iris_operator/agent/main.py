@@ -115,7 +115,7 @@ def main(
 
 
 def _spare_memory() -> None:
-    malloc.tune()
+    malloc.few_arenas()
     gc.freeze()  # modules live for ever: no use looking through them at each collection
 
 

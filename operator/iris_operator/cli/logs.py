@@ -57,7 +57,7 @@ def logs(
         raise click.UsageError("--previous and --attempt exclude each other")
     seconds = int(since.total_seconds()) if since is not None else None
     wanted = Wanted(tail, seconds, timestamps, -1 if previous else attempt or 0)
-    malloc.tune()
+    malloc.keep_buffers()
     run_async(_logs(tasks, selector, follow, wanted, Target(kubeconfig, context, namespace)))
 
 

@@ -64,5 +64,5 @@ def gateway(port: int, kubeconfig: str | None, log_level: str) -> None:
     logging.basicConfig(
         level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr
     )
-    malloc.tune()
+    malloc.keep_buffers()
     asyncio.run(run_gateway(kubeconfig, os.environ.get("POD_NAMESPACE", "default"), port))

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from aiohttp import web
 
+from iris_operator import malloc
 from iris_operator.agent.logs.bounds import dropped_line, kept_from, read_kept
 from iris_operator.agent.logs.files import line_start, read_chunk, tail_offset
 from iris_operator.agent.sandbox.inotify import Inotify
@@ -37,6 +38,7 @@ def add_logs(app: web.Application, source: StreamSource) -> None:
                 raise refusal(503, source.problem())  # it can't know yet
             if not path.exists():
                 raise refusal(404, f"no log of Task {uid}, attempt {attempt}, on this node")
+        malloc.keep_buffers()
         offset = await _first_byte(request, path)
         response = web.StreamResponse(
             headers={
