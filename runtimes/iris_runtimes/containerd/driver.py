@@ -27,6 +27,7 @@ from iris_runtimes.containerd.gpus import KINDS, GpuRoad, cdi_names, gpu_road
 from iris_runtimes.containerd.image_config import Accounts, ImageConfig, User, needs_accounts, resolve_user
 from iris_runtimes.containerd.images import HOSTS_DIR, Images
 from iris_runtimes.containerd.inside import INSIDE_LABEL, Insides
+from iris_runtimes.containerd.keepers import Keepers
 from iris_runtimes.containerd.maker import Maker
 from iris_runtimes.containerd.nvidia import NvidiaRuntime
 from iris_runtimes.containerd.observe import Observer
@@ -92,9 +93,8 @@ class ContainerdRuntime:
         self._call = call_options(namespace)
         self._images = Images(self._channel, namespace, default_registry, hosts_dir, pull_stall_seconds)
         self._operations = KeyedOperations()
-        self._shims = Shims(
-            self._channel, namespace, exec_folder.parent / "keeper", sandboxes_per_shim, busybox, spare_shim_seconds
-        )
+        keepers = Keepers(self._channel, namespace, exec_folder.parent / "keeper", busybox)
+        self._shims = Shims(keepers, sandboxes_per_shim, spare_shim_seconds)
         self._maker = Maker(self._channel, namespace, self._shims)
         self._observer = Observer(self._channel, namespace, self._operations.running)
         self._executor = Executor(self._channel, namespace, exec_folder)

@@ -16,10 +16,10 @@ from iris_runtimes import rpc
 from iris_runtimes.containerd.channel import call_options, settled, unless_gone
 from iris_runtimes.containerd.executor import PROCESS_TYPE, Executor, process_spec
 from iris_runtimes.containerd.exits import memory_facts
+from iris_runtimes.containerd.keepers import RUNTIME
 from iris_runtimes.containerd.maker import STARTED_LABEL, unless_there
 from iris_runtimes.containerd.oci_spec import LOG_PATH_ANNOTATION, SPEC_TYPE
 from iris_runtimes.containerd.proto import containers_pb2, tasks_pb2
-from iris_runtimes.containerd.shims import RUNTIME
 from iris_runtimes.containerd.stats import stats_of
 from iris_runtimes.errors import SandboxNotFound
 from iris_runtimes.execution import ExecRequest

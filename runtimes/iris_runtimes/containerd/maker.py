@@ -15,9 +15,10 @@ from google.protobuf.field_mask_pb2 import FieldMask
 
 from iris_runtimes import rpc
 from iris_runtimes.containerd.channel import call_options, settled, translate, unless_gone
+from iris_runtimes.containerd.keepers import GROUP_ANNOTATION
 from iris_runtimes.containerd.oci_spec import SPEC_TYPE
 from iris_runtimes.containerd.proto import containers_pb2, runc_pb2, snapshots_pb2, tasks_pb2, types_pb2
-from iris_runtimes.containerd.shims import GROUP_ANNOTATION, GROUP_LABEL, Room, Shims
+from iris_runtimes.containerd.shims import GROUP_LABEL, Room, Shims
 from iris_runtimes.errors import NodeFault, RuntimeUnavailable
 from iris_runtimes.protocol import SandboxSpec
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from iris_runtimes import rpc
 from iris_runtimes.containerd.channel import call_options, settled, unless_gone
 from iris_runtimes.containerd.inside import INSIDE_LABEL
+from iris_runtimes.containerd.keepers import KEEPER_LABEL
 from iris_runtimes.containerd.maker import STARTED_LABEL
 from iris_runtimes.containerd.oci_spec import LOG_PATH_ANNOTATION
 from iris_runtimes.containerd.proto import containers_pb2, process_pb2, tasks_pb2
-from iris_runtimes.containerd.shims import KEEPER_LABEL
 from iris_runtimes.protocol import Exit, Sandbox, SandboxState
 
 _LOST_CODE = 255

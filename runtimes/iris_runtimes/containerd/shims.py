@@ -11,38 +11,26 @@ is spare of them goes when nothing has used it for a while.
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import uuid
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
-
-from google.protobuf.any_pb2 import Any as AnyMessage
 
 from iris_runtimes import rpc
-from iris_runtimes.containerd.channel import call_options, settled, translate, unless_gone
-from iris_runtimes.containerd.keeper import PROGRAM, keeper_program, keeper_spec
-from iris_runtimes.containerd.oci_spec import SPEC_TYPE
-from iris_runtimes.containerd.proto import containers_pb2, runc_pb2, tasks_pb2
-from iris_runtimes.containerd.shim_helper import ShimHelper
+from iris_runtimes.containerd.channel import translate
+from iris_runtimes.containerd.keepers import KEEPER_LABEL, RUNTIME, Keepers
 from iris_runtimes.errors import RuntimeUnavailable
 from iris_runtimes.protocol import CgroupParent
 
-RUNTIME = "io.containerd.runc.v2"
-# containerd-shim-runc-v2 reads it in the OCI spec; on the record it tells the next agent who is in which shim
-GROUP_ANNOTATION = "io.containerd.runc.v2.group"
+# On a sandbox: its shim's keeper
 GROUP_LABEL = "iris.dev/shim"
-# On a keeper: the cgroup that its sandboxes lie in
-KEEPER_LABEL = "iris.dev/keeps-shim-of"
 PER_SHIM = 32
 """Sandboxes of one shim: who kills it takes so many with it."""
 SPARE_SECONDS = 30.0
 _SIDE_BY_SIDE = max(2, min(8, os.cpu_count() or 2))
 # So many on their way into each shim: another one is worth its start; is worth waiting for.
 _BUSY, _VERY_BUSY = 2, 4
-_KILL_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -57,25 +45,11 @@ class Room:
 class Shims:
     """The shared shims of one containerd namespace. Calls raise rpc.RpcError."""
 
-    def __init__(
-        self,
-        channel: rpc.Channel,
-        namespace: str,
-        folder: Path,
-        most: int,
-        busybox: Path | None = None,
-        spare_seconds: float = SPARE_SECONDS,
-    ) -> None:
-        """`folder`: for the keepers' program, the same path here and for containerd. `most`: sandboxes of a shim; below two
-        each has its own. `busybox`: a static one, for the helper that makes joining a shim cheap. `spare_seconds`: for so long
-        an empty shim beside another one stays."""
-        self._call = call_options(namespace)
-        self._containers = rpc.Service(channel, containers_pb2, "Containers")
-        self._tasks = rpc.Service(channel, tasks_pb2, "Tasks")
-        self._folder = folder
-        self._helper = ShimHelper(folder.with_name("shims"), busybox)
+    def __init__(self, keepers: Keepers, most: int, spare_seconds: float = SPARE_SECONDS) -> None:
+        """`most`: sandboxes of a shim; below two each has its own. `spare_seconds`: so long an empty shim beside another one
+        stays; 0: it goes at once."""
+        self._keepers = keepers
         self._most = most
-        self._cgroup_v2 = Path("/sys/fs/cgroup/cgroup.controllers").exists()
         self._members: dict[str, set[str]] = {}  # of a keeper
         self._runtime: dict[str, str] = {}  # of a keeper
         self._keeper: dict[str, str] = {}  # of a sandbox
@@ -168,7 +142,7 @@ class Shims:
         keeper = _name()
         self._members[keeper] = set()
         try:
-            await self._start(keeper, cgroup)
+            self._runtime[keeper] = await self._keepers.start(keeper, cgroup)
         except (OSError, rpc.RpcError, asyncio.CancelledError):  # what is there is enough
             with suppress(rpc.RpcError):
                 await self._remove(keeper)
@@ -197,7 +171,7 @@ class Shims:
     async def _load(self) -> None:
         if self._loaded:
             return
-        containers = (await self._containers.List(containers_pb2.ListContainersRequest(), **self._call)).containers
+        containers = await self._keepers.records()
         keepers = {one.id: one.labels[KEEPER_LABEL] for one in containers if KEEPER_LABEL in one.labels}
         self._members = {one: set() for one in keepers}
         self._runtime = {one.id: one.runtime.name for one in containers if one.id in keepers}
@@ -205,8 +179,7 @@ class Shims:
             if GROUP_LABEL in one.labels:
                 self._join(one.id, one.labels[GROUP_LABEL])
         for keeper, cgroup in keepers.items():
-            found = await unless_gone(self._tasks.Get(tasks_pb2.GetRequest(container_id=keeper), **self._call))
-            if found is not None and found.process.pid:
+            if await self._keepers.runs(keeper):
                 self._open[keeper] = cgroup
             elif not self._members[keeper]:
                 await self._remove(keeper)
@@ -217,10 +190,10 @@ class Shims:
             await self._remove(other)  # of a worker Pod that was here before
         keeper = _name()
         try:
-            if not await asyncio.to_thread(_write_program, self._folder):
+            if not await self._keepers.possible():
                 self._most = 0
                 return ""
-            await self._start(keeper, cgroup)
+            self._runtime[keeper] = await self._keepers.start(keeper, cgroup)
         except (OSError, rpc.RpcError) as error:
             if isinstance(error, rpc.RpcError) and isinstance(translate(error), RuntimeUnavailable):
                 raise
@@ -232,54 +205,11 @@ class Shims:
         self._open[keeper] = cgroup.path
         return keeper
 
-    async def _start(self, keeper: str, cgroup: CgroupParent) -> None:
-        self._runtime[keeper] = await asyncio.to_thread(self._helper.install, keeper) or RUNTIME
-        group = {GROUP_ANNOTATION: keeper}
-        body = keeper_spec(keeper, str(self._folder), cgroup, group, cgroup_v2=self._cgroup_v2)
-        options = runc_pb2.Options(systemd_cgroup=cgroup.systemd)
-        container = containers_pb2.Container(
-            id=keeper,
-            labels={KEEPER_LABEL: cgroup.path},
-            runtime=containers_pb2.Container.Runtime(
-                name=self._runtime[keeper],
-                options=AnyMessage(type_url=options.DESCRIPTOR.full_name, value=options.SerializeToString()),
-            ),
-            spec=AnyMessage(type_url=SPEC_TYPE, value=json.dumps(body).encode()),
-        )
-        await self._containers.Create(containers_pb2.CreateContainerRequest(container=container), **self._call)
-        await self._tasks.Create(tasks_pb2.CreateTaskRequest(container_id=keeper), **self._call)
-        await self._tasks.Start(tasks_pb2.StartRequest(container_id=keeper), **self._call)
-
     async def _remove(self, keeper: str) -> None:
-        self._members.pop(keeper, None)
-        self._open.pop(keeper, None)
-        kill = tasks_pb2.KillRequest(container_id=keeper, signal=9, all=True)
-        with suppress(rpc.RpcError):  # it has ended
-            await self._tasks.Kill(kill, **self._call)
-            wait = tasks_pb2.WaitRequest(container_id=keeper)
-            await self._tasks.Wait(wait, **{**self._call, "timeout": _KILL_SECONDS})
-        task = tasks_pb2.DeleteTaskRequest(container_id=keeper)
-        await settled(lambda: unless_gone(self._tasks.Delete(task, **self._call)))
-        record = containers_pb2.DeleteContainerRequest(id=keeper)
-        await unless_gone(self._containers.Delete(record, **self._call))
-        self._runtime.pop(keeper, None)
-        self._helper.remove(keeper)
+        for known in (self._members, self._open, self._runtime):
+            known.pop(keeper, None)
+        await self._keepers.remove(keeper)
 
 
 def _name() -> str:
     return f"shim-{uuid.uuid4().hex[:16]}"
-
-
-def _write_program(folder: Path) -> bool:
-    """The keepers' root file system; False where there is no program for this processor."""
-    program = keeper_program()
-    if program is None:
-        return False
-    (folder / "proc").mkdir(parents=True, exist_ok=True)
-    target = folder / PROGRAM
-    if not target.exists() or target.read_bytes() != program:
-        fresh = folder / f".{PROGRAM}-{uuid.uuid4().hex}"
-        fresh.write_bytes(program)
-        fresh.chmod(0o755)
-        fresh.replace(target)
-    return True
