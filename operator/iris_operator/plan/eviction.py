@@ -9,6 +9,7 @@ from operator import attrgetter
 
 from iris_operator.plan.claims import Claims
 from iris_operator.plan.ledger import Ledger, Slot
+from iris_operator.plan.occupants import Bound
 from iris_operator.plan.shapes import Shape
 from iris_operator.plan.victims import NOTHING, Candidate, Cost, Unit, choose, cost, gives, unit_of
 
@@ -35,7 +36,7 @@ class Evictions:
         self._ledger, self._claims, self._now = ledger, claims, now
         self._found: dict[str, dict[_Key, Eviction | None]] = {}
         self._candidates: dict[str, list[Candidate]] = {}
-        self._crowds = {uid: unit_of(tasks, now) for uid, tasks in ledger.occupants.crowds().items()}
+        self._units: dict[int, Unit] = {}  # by each of its Tasks
 
     def best(self, shape: Shape, priority: int, members: int) -> Eviction | None:
         """The cheapest at which only Tasks below that priority end; None: nowhere would that be enough."""
@@ -107,8 +108,7 @@ class Evictions:
     def _below(self, slot: Slot, priority: int) -> Iterator[Candidate]:
         worker = slot.worker_uid
         if worker not in self._candidates:
-            on = self._ledger.occupants.on(worker)
-            units = dict.fromkeys(self._crowds.get(one.task.owner_uid) or unit_of([one], self._now) for one in on)
+            units = dict.fromkeys(self._unit(one) for one in self._ledger.occupants.on(worker))
             found = [Candidate(unit, gives(unit, worker)) for unit in units]
             self._candidates[worker] = sorted(found, key=lambda one: one.unit.rank)
         for one in self._candidates[worker]:
@@ -116,3 +116,10 @@ class Evictions:
                 return
             if not any(self._claims.leaves(each) for each in one.unit.tasks):
                 yield one
+
+    def _unit(self, one: Bound) -> Unit:
+        found = self._units.get(id(one))
+        if found is None:
+            found = unit_of(self._ledger.occupants.crowd(one), self._now)
+            self._units.update((id(each), found) for each in found.tasks)
+        return found

@@ -39,6 +39,7 @@ class Occupants:
         self._on: dict[str, dict[int, Bound]] = {}
         self._leaving: dict[str, dict[int, Bound]] = {}
         self._ports: dict[str, dict[Port, dict[int, Bound]]] = {}
+        self._crowds: dict[str, dict[int, Bound]] = {}  # members by the UID of their Task
 
     @property
     def leaving(self) -> Mapping[str, Mapping[int, Bound]]:
@@ -49,14 +50,9 @@ class Occupants:
         """All on a worker, those that leave too."""
         return self._on.get(worker_uid, {}).values()
 
-    def crowds(self) -> dict[str, list[Bound]]:
-        """Members of Tasks of several replicas, by the UID of their Task."""
-        found: dict[str, list[Bound]] = {}
-        for row in self._on.values():
-            for one in row.values():
-                if one.task.metadata.owner_references and one.task.owner_uid:
-                    found.setdefault(one.task.owner_uid, []).append(one)
-        return found
+    def crowd(self, one: Bound) -> Collection[Bound]:
+        """Itself, or with it all bound members of the Task that it is a member of."""
+        return self._crowds[_owner(one)].values() if _owner(one) else (one,)
 
     def holders(self, worker_uid: str, port: Port) -> Collection[Bound]:
         """Who has a port of a worker's node."""
@@ -69,6 +65,8 @@ class Occupants:
             self._leaving.setdefault(one.worker_uid, {})[id(one)] = one
         for port in one.ports:
             self._ports.setdefault(one.worker_uid, {}).setdefault(port, {})[id(one)] = one
+        if _owner(one):
+            self._crowds.setdefault(_owner(one), {})[id(one)] = one
 
     def remove(self, one: Bound) -> None:
         """That very one is bound no more."""
@@ -76,6 +74,8 @@ class Occupants:
         _drop(self._on, worker, one)
         if worker in self._leaving:
             _drop(self._leaving, worker, one)
+        if _owner(one):
+            _drop(self._crowds, _owner(one), one)
         for port in one.ports:
             _drop(self._ports[worker], port, one)
         if one.ports and not self._ports[worker]:
@@ -99,6 +99,10 @@ def port_text(port: Port) -> str:
     """`8080`, `53/UDP`."""
     protocol, number = port
     return str(number) if protocol == "TCP" else f"{number}/{protocol}"
+
+
+def _owner(one: Bound) -> str:
+    return one.task.owner_uid if one.task.metadata.owner_references else ""
 
 
 def _drop(rows: dict[K, dict[int, Bound]], key: K, one: Bound) -> None:

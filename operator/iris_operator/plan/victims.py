@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
+from iris_operator.api.quantity import plus
 from iris_operator.plan.claims import TASKS
 from iris_operator.plan.occupants import Bound, port_text
 
@@ -40,8 +41,11 @@ class Candidate(NamedTuple):
     gives: Gives
 
 
-def unit_of(tasks: Sequence[Bound], now: datetime) -> Unit:
+def unit_of(tasks: Collection[Bound], now: datetime) -> Unit:
     """At least one."""
+    if len(tasks) == 1:
+        (one,) = tasks
+        return Unit((one,), one.task.spec.priority, _ran(one, now))
     ordered = tuple(sorted(tasks, key=lambda one: one.task.metadata.name))
     return Unit(ordered, max(one.task.spec.priority for one in tasks), sum(_ran(one, now) for one in tasks))
 
@@ -51,8 +55,8 @@ def gives(unit: Unit, worker_uid: str) -> Gives:
     found: Gives = {}
     for one in unit.tasks:
         if one.worker_uid == worker_uid:
-            for name, value in (*one.wanted.items(), (TASKS, 1), *((f"port {port_text(at)}", 1) for at in one.ports)):
-                found[name] = found.get(name, 0) + value
+            more = {**one.wanted, TASKS: 1, **{f"port {port_text(at)}": 1 for at in one.ports}}
+            found = plus(found, more) if found else more
     return found
 
 
