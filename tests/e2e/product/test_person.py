@@ -30,7 +30,7 @@ def iris(world: World, *arguments: str, stdin: bytes = b"") -> tuple[int, str, s
 def busy(world: World) -> str:
     """A Task that serves a page on the loopback of its node, and stays."""
     world.task("busy", "mkdir /tmp/www; echo page >/tmp/www/index.html; echo up; exec httpd -f -p 127.0.0.1:18765 -h /tmp/www",
-               resources={"limits": {"memory": "64Mi"}})  # fmt: skip
+               resources={"limits": {"memory": "64Mi"}}, terminationGracePeriodSeconds=0)  # fmt: skip
     world.wait_phase("busy", "Running")
     # The whole road: the API server knows the gateway, the gateway the agent.
     world.until(lambda: iris(world, "exec", "busy", "--", "true")[0] == 0, "an exec to get through")
@@ -122,7 +122,8 @@ def test_profile(world: World, busy: str, tmp_path: Path) -> None:
     """In an image without a shell, by the busybox that a set-up brings."""
     spin = "def inner():\n  return sum(range(10000))\ndef spinning():\n  while True: inner()\nspinning()"
     setup = [{"command": ["/run/iris/bin/busybox", "mkdir", "-p", "/tmp"]}]
-    world.apply("Task", "spins", {"image": "iris/agent:dev", "command": ["python3.11", "-c", spin], "setup": setup})
+    world.apply("Task", "spins", {"image": "iris/agent:dev", "command": ["python3.11", "-c", spin], "setup": setup,
+                                  "terminationGracePeriodSeconds": 0})  # fmt: skip
     world.wait_phase("spins", "Running")
     code, _, words = iris(world, "profile", "spins", "--seconds", "2", "-o", str(tmp_path / "x.svg"))
     assert code == 0, words
