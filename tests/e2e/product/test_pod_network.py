@@ -17,7 +17,7 @@ SERVE = """
 readlink /proc/self/ns/net
 mkdir -p /www; echo hello >/www/index.html
 httpd -f -p $IRIS_HOST_IP:$IRIS_PORT_HTTP -h /www &
-until printf 'GET / HTTP/1.0\\r\\n\\r\\n' | nc -w 5 $IRIS_HOST_IP $IRIS_PORT_HTTP | grep hello; do sleep 0.2; done
+until printf 'GET / HTTP/1.0\\r\\n\\r\\n' | nc -w 5 $IRIS_HOST_IP $IRIS_PORT_HTTP 2>/dev/null | grep hello; do sleep 0.2; done
 wait
 """
 

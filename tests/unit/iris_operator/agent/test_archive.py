@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from iris_operator.adapters.s3 import Bucket, Keys, S3Error
-from iris_operator.agent.logs.archive import BadSecret, archive_keys, object_key
+from iris_operator.agent.logs.archive import BadSecret, archive_keys, mark_of, object_key
 from iris_operator.agent.logs.bounds import drop_oldest
 from iris_operator.api.cluster import LogArchive
 from iris_operator.ports.kube import IRIS_CLUSTERS, SECRETS, TASKS
@@ -125,11 +125,13 @@ async def test_until_it_works_and_the_end_is_told_before(node: Node, storage: St
 async def test_the_next_agent_goes_on(node: Node, storage: Storage) -> None:
     storage.fails = 1000
     async with node.agent():
-        await _run(node, "hello\n")
+        uid = await _run(node, "hello\n")
         await until(lambda: storage.tries > 1)
     storage.fails = 0
     async with node.agent():
         await _archived(node)
+        # Noted on the disk after it is told: who ends in between is followed by one that copies it anew.
+        await until(lambda: mark_of(node.folder / "logs", uid, 1))
     done = storage.tries
     async with node.agent():
         await until(lambda: node.fake.writes.count(("patch", "leases", "s-worker-0")) >= 3)
