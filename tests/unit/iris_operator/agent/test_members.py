@@ -67,7 +67,10 @@ async def test_it_tells_what_is_there_and_waits(node: Node) -> None:
         assert status["phase"] == "Building"
         assert status["container"]["running"] is False
         assert status["container"]["tagDigest"]
-        assert status["message"] == "container lab does not run on node node-1; waits for what the other members' nodes have"
+        assert (
+            status["message"]
+            == "container lab does not run on node node-1; waits for what the other members' nodes have"
+        )
         assert node.runtime.started == []
         await _tell(node, {"action": "Launch"})
         await node.phase("Running", "t-1")
