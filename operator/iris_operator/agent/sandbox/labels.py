@@ -86,7 +86,7 @@ def format_time(moment: datetime) -> str:
 def parse_time(text: str) -> datetime | None:
     """A label's value back."""
     try:
-        return datetime.strptime(text, _TIME).replace(tzinfo=UTC)
+        return datetime.fromisoformat(text) if text.endswith("Z") else None
     except ValueError:
         return None
 
