@@ -17,6 +17,7 @@ from iris_runtimes import rpc
 from iris_runtimes.containerd.proto import (
     content_pb2,
     content_pb2_grpc,
+    events_service_pb2,
     streaming_pb2,
     streaming_pb2_grpc,
     version_pb2,
@@ -129,8 +130,8 @@ class TestOneMessage:
         assert await failure(version(channel)) == (rpc.StatusCode.NOT_FOUND, 'container "ä b" % not found')
 
     async def test_no_such_method(self, channel: rpc.Channel) -> None:
-        code, _ = await failure(channel.unary("/none.Such/Method", b"", (), None))
-        assert code is rpc.StatusCode.UNIMPLEMENTED
+        unknown = rpc.Service(channel, events_service_pb2, "Events").Publish(events_service_pb2.PublishRequest())
+        assert (await failure(unknown))[0] is rpc.StatusCode.UNIMPLEMENTED
         with pytest.raises(AttributeError, match="has no method Such"):
             rpc.Service(channel, version_pb2, "Version").Such(Empty())
 
