@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from posixpath import normpath
 
 from iris_operator.api.cluster import IrisCluster, Policy
+from iris_operator.api.names import CACHE_DIR
 from iris_operator.api.task import Task, TaskSpec
 from iris_operator.plan.text import names_text
 
@@ -31,7 +32,9 @@ def _denied(spec: TaskSpec, cluster: IrisCluster) -> Iterator[str]:
         allowed = f"{where}.policy.allowedCapabilities has {_listed(policy.allowed_capabilities)}"
         yield f"securityContext.capabilities.add {names_text(over)}: {allowed}"
     for index, volume in enumerate(spec.volumes):
-        if volume.host_path is not None and not _path_allowed(volume.host_path.path, policy.allowed_host_paths):
+        if volume.host_path is not None and _holds_ours(volume.host_path.path):
+            yield f"volumes[{index}].hostPath.path {volume.host_path.path}: {CACHE_DIR} is Iris' own, never a Task's"
+        elif volume.host_path is not None and not _path_allowed(volume.host_path.path, policy.allowed_host_paths):
             allowed = f"{where}.policy.allowedHostPaths has {_listed(policy.allowed_host_paths)}"
             yield f"volumes[{index}].hostPath.path {volume.host_path.path}: {allowed}"
         claim = volume.persistent_volume_claim
@@ -57,6 +60,11 @@ def _path_allowed(path: str, allowed: list[str]) -> bool:
         return False
     wanted = _parts(path)
     return any(wanted[: len(_parts(one))] == _parts(one) for one in allowed)
+
+
+def _holds_ours(path: str) -> bool:
+    """Whether it is above or below the agent's folder: there lie the logs of all, and what containerd runs as root."""
+    return all(one == other for one, other in zip(_parts(path), _parts(CACHE_DIR), strict=False))
 
 
 def _parts(path: str) -> list[str]:

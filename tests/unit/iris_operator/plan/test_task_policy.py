@@ -41,6 +41,8 @@ class Case:
 _PRIVILEGED: dict[str, Any] = {"securityContext": {"privileged": True}}
 _NO_PATHS = f"{_WHERE}.policy.allowedHostPaths has none"
 _PATHS = {"allowedHostPaths": ["/data/", "/mnt/fast"]}
+_OURS = "/var/cache/iris is Iris' own, never a Task's"
+_VAR = {"allowedHostPaths": ["/var"]}
 _TWO_PATHS = f"{_WHERE}.policy.allowedHostPaths has /data/, /mnt/fast"
 
 CASES = {
@@ -74,7 +76,11 @@ CASES = {
         _path("/mnt/faster"), f"volumes[1].hostPath.path /mnt/faster: {_TWO_PATHS}", _PATHS
     ),
     "a path above": Case(_path("/mnt"), f"volumes[1].hostPath.path /mnt: {_TWO_PATHS}", _PATHS),
-    "the root": Case(_path("/"), f"volumes[1].hostPath.path /: {_TWO_PATHS}", _PATHS),
+    "the root": Case(_path("/"), f"volumes[1].hostPath.path /: {_OURS}", _PATHS),
+    "ours": Case(_path("/var/cache/iris"), f"volumes[1].hostPath.path /var/cache/iris: {_OURS}", _VAR),
+    "in ours": Case(_path("/var/cache/iris/logs"), f"volumes[1].hostPath.path /var/cache/iris/logs: {_OURS}", _VAR),
+    "around ours": Case(_path("/var/cache/"), f"volumes[1].hostPath.path /var/cache/: {_OURS}", _VAR),
+    "beside ours": Case(_path("/var/cache/irises"), "", _VAR),
     "any path": Case(_path("/etc"), policy={"allowedHostPaths": ["/"]}),
     "a claim": Case(
         _claim("a"), f"volumes[0].persistentVolumeClaim.claimName a: {_WHERE}.worker.volumeClaims has none"
