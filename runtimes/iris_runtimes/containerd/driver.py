@@ -99,6 +99,7 @@ class ContainerdRuntime:
         self._observer = Observer(self._channel, namespace, self._operations.running)
         self._executor = Executor(self._channel, namespace, exec_folder)
         self._insides = Insides(self._channel, namespace, self._executor)
+        self._made: dict[str, dict[str, str]] = {}  # labels of the sandboxes of this process
         self._cdi = CdiRegistry(cdi_folders)
         self._node_dev = node_dev
         self._nvidia = NvidiaRuntime(self._channel, nvidia_runtime)
@@ -164,7 +165,7 @@ class ContainerdRuntime:
 
     async def get(self, sandbox_id: str) -> Sandbox:
         async with translated():
-            found = await self._observer.one(sandbox_id)
+            found = await self._observer.one(sandbox_id, self._made.get(sandbox_id))
         if found is None:
             raise SandboxNotFound(f"no sandbox {sandbox_id}")
         if found.exit is None or found.exit.exit_code == 0 or found.exit.lost:
@@ -308,6 +309,7 @@ class ContainerdRuntime:
         return body
 
     async def _remove(self, sandbox_id: str, *, of_unknown_past: bool) -> None:
+        self._made.pop(sandbox_id, None)
         async with translated():
             if outer := await self._insides.outer_of(sandbox_id):
                 await self._insides.remove(outer, sandbox_id)

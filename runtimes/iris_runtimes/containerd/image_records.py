@@ -44,9 +44,13 @@ class ImageRecords:
         answer = await self._containers.List(containers_pb2.ListContainersRequest(), **self._call)
         return {one.image for one in answer.containers}
 
+    def note_use(self, name: str, now: datetime) -> None:
+        """It is used now; so that this process knows."""
+        self._used[name] = now
+
     async def touch(self, image: Any, now: datetime) -> None:
-        """It is used now."""
-        self._used[image.name] = now
+        """It is used now; so that the next process knows too, about."""
+        self.note_use(image.name, now)
         if now - max(self._written.get(image.name, _labelled(image)), _labelled(image)) < _TOUCH_EVERY:
             return
         self._written[image.name] = now

@@ -24,6 +24,7 @@ from iris_runtimes.reference import normalize
 
 HOSTS_DIR = "/etc/containerd/certs.d"  # as containerd sees it; one that is not there is no error
 _INDEX_TYPES = ("application/vnd.oci.image.index.v1+json", "application/vnd.docker.distribution.manifest.list.v2+json")
+_SEEN_SECONDS = 1.0  # a burst of Tasks of one image looks once
 ARCHITECTURE = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
 
 
@@ -48,6 +49,7 @@ class Images:
         self._configs: dict[str, ImageConfig] = {}
         self._accounts: dict[str, Accounts] = {}
         self._unpacked: set[str] = set()
+        self._seen: dict[str, tuple[str, float]] = {}  # name -> digest, and when we looked
         self._pulls: dict[str, asyncio.Lock] = {}
         self._removing = asyncio.Lock()
         self._starting: Counter[str] = Counter()
@@ -69,6 +71,7 @@ class Images:
             if policy == "Never":
                 raise ImageNotFound(f"image {reference} is not on the node, and imagePullPolicy is Never")
             await self._puller.pull(name, reference, credentials, on_progress)
+            self._seen.pop(name, None)
             present = await self._present(name, used=True)
             if not present or not await self._is_unpacked(present, reference):  # or, said there: for no such machine
                 raise ImagePullFailed(f"image {reference} vanished right after its pull")
@@ -96,6 +99,7 @@ class Images:
                 raise ImageInUse(f"image {reference} is not removed: a sandbox stands on it")
             if unused_since is not None and (used := self._records.last_used(image)) > unused_since:
                 raise ImageInUse(f"image {reference} is not removed: it was used at {used:%Y-%m-%dT%H:%M:%SZ}")
+            self._seen.pop(name, None)
             await self._records.delete(name)
             self._unpacked.discard(image.target.digest)
             self._configs.pop(image.target.digest, None)
@@ -139,11 +143,20 @@ class Images:
 
     async def _present(self, name: str, *, used: bool = False) -> str:
         """Its digest; empty when it is not here. `used`: it is about to be."""
+        now = asyncio.get_running_loop().time()
+        digest, at = self._seen.get(name, ("", 0.0))
+        if digest and now - at < _SEEN_SECONDS:
+            if used:
+                self._records.note_use(name, datetime.now(UTC))
+            return digest
         async with translated():
             found = await self._records.get(name)
             if found is not None and used:
                 await self._records.touch(found, datetime.now(UTC))
-        return "" if found is None else str(found.target.digest)
+        if found is None:
+            return ""
+        self._seen[name] = (str(found.target.digest), now)
+        return str(found.target.digest)
 
     async def _stored(self, image: Any, in_use: bool) -> StoredImage:
         digest, size = str(image.target.digest), 0
