@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.soak]
 
 GPU = "gd-8xh100ib-i128"
 ONE_GPU: dict[str, Any] = {"limits": {"nvidia.com/gpu": 1, "cpu": "100m", "memory": "64Mi"}}
-API_DOWN_SECONDS = float(os.environ.get("IRIS_API_DOWN_SECONDS", "15"))
+API_DOWN_SECONDS = float(os.environ.get("IRIS_API_DOWN_SECONDS", "60"))
 
 # The first attempt takes so many seconds, those after it hardly any; asked to end, each does.
 WORK = """
