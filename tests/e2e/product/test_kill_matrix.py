@@ -61,9 +61,9 @@ def tasks(world: World, pair: None, victim: str) -> Iterator[str]:
     world.task("stopping", STOP, **common, timeouts={"runningSeconds": 1}, **where)
     world.task("building", "echo built", **common, setup=[{"command": ["sh", "-c", work]}], **where)
     world.until(lambda: "told" in world.log("stopping"), "the command to be told to end")
+    building = world.wait_phase("building", "Building")
+    assert building["status"].get("startTime") is None
     assert _phase(world, "running") == "Running"
-    building = world.get("task", "building")
-    assert building is not None and building["status"].get("startTime") is None
     yield node
     world.kubectl("delete", "task", "running", "stopping", "building", "--ignore-not-found", "--timeout=60s")
     for name in ("left", "right"):
