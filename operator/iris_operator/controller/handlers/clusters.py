@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from datetime import datetime, timedelta
 
 from iris_operator.api.cluster import IrisCluster
 from iris_operator.api.names import FINALIZER_CLUSTER
@@ -18,6 +19,7 @@ from iris_operator.ports.kube import IRIS_CLUSTERS, NODEPOOLS, KubeApi
 log = logging.getLogger(__name__)
 
 _RECHECK_SECONDS = 60.0
+_ACCESS_FOR = timedelta(seconds=10)
 
 
 async def node_pool_access(api: KubeApi) -> NodePoolAccess:
@@ -39,13 +41,23 @@ class ClusterReconciler:
     def __init__(self, controller: Controller) -> None:
         self._controller = controller
         self._writer = Writer(controller)
+        self._access: NodePoolAccess | None = None
+        self._asked_at: datetime | None = None
 
     async def reconcile(self, key: Key) -> None:
         """All IrisClusters of the namespace `key.name`."""
-        access = await node_pool_access(self._controller.api)
+        access = await self._node_pool_access()
         for cluster in [one for one in self._controller.cache.clusters.values() if one.metadata.namespace == key.name]:
             await self._reconcile(cluster, access)
         self._controller.queue.add_after(key, _RECHECK_SECONDS)
+
+    async def _node_pool_access(self) -> NodePoolAccess:
+        """Asked every ten seconds at most while it is usable: counts change far more often."""
+        now = self._controller.now()
+        fresh = self._asked_at is not None and now - self._asked_at < _ACCESS_FOR
+        if self._access is None or not self._access.usable or not fresh:
+            self._access, self._asked_at = await node_pool_access(self._controller.api), now
+        return self._access
 
     async def _reconcile(self, cluster: IrisCluster, access: NodePoolAccess) -> None:
         cache = self._controller.cache
