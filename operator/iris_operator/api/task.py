@@ -12,7 +12,8 @@ from iris_operator.api.env import EnvFromSource, EnvVar
 from iris_operator.api.life import Cause, ContainerLifetime, Retries, RetryPolicy, SetupCommand, TaskTimeouts
 from iris_operator.api.member import MAX_REPLICAS, ContainerSeen, MemberBinding
 from iris_operator.api.probe import ContainerPort, Lifecycle, PortStatus, Probe
-from iris_operator.api.task_rules import TASK_RULES
+from iris_operator.api.rules import rules
+from iris_operator.api.task_rules import RESOURCE_RULES, TASK_RULES
 from iris_operator.api.volume import Bundle, Volume, VolumeMount
 
 
@@ -42,6 +43,8 @@ _ENDED = frozenset(
 
 class ResourceRequirements(Model):
     """What a Task is counted with and bounded by."""
+
+    model_config = rules(*RESOURCE_RULES)
 
     requests: Annotated[
         dict[str, Quantity],

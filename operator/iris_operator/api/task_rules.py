@@ -6,15 +6,26 @@ from iris_operator.api.rules import Rule, at_creation
 
 # 2 and "2" are one number: quantities may be written either way.
 _GPU_WHOLE = " && ".join(
-    f"(!has(self.resources) || !has(self.resources.{part}) || !('nvidia.com/gpu' in self.resources.{part}) || "
-    f"string(self.resources.{part}['nvidia.com/gpu']).matches('^[0-9]+$'))"
+    f"(!has(self.{part}) || !('nvidia.com/gpu' in self.{part}) || "
+    f"string(self.{part}['nvidia.com/gpu']).matches('^[0-9]+$'))"
     for part in ("requests", "limits")
 )
 _GPU_SAME = (
-    "!has(self.resources) || !has(self.resources.requests) || !('nvidia.com/gpu' in self.resources.requests) || "
-    "!has(self.resources.limits) || !('nvidia.com/gpu' in self.resources.limits) || "
-    "string(self.resources.requests['nvidia.com/gpu']) == string(self.resources.limits['nvidia.com/gpu'])"
+    "!has(self.requests) || !('nvidia.com/gpu' in self.requests) || "
+    "!has(self.limits) || !('nvidia.com/gpu' in self.limits) || "
+    "string(self.requests['nvidia.com/gpu']) == string(self.limits['nvidia.com/gpu'])"
 )
+RESOURCE_RULES: list[Rule] = [
+    at_creation(
+        {"rule": _GPU_WHOLE, "message": "nvidia.com/gpu is not a whole number: GPUs are whole devices, such as 1 or 8"}
+    ),
+    at_creation(
+        {
+            "rule": _GPU_SAME,
+            "message": "nvidia.com/gpu in requests and limits differ: GPUs are whole devices, set just limits",
+        }
+    ),
+]
 _MOUNTED = (
     "!has(self.volumeMounts) || self.volumeMounts.all(m, has(self.volumes) && self.volumes.exists(v, v.name == m.name))"
 )
@@ -35,8 +46,9 @@ def _named_port(has: str, port: str) -> str:
 _NAMED_PORTS = [
     (
         f".{probe}",
-        " && ".join(
-            f"({_named_port(f'has(self.{probe}) && has(self.{probe}.{way})', f'self.{probe}.{way}.port')})"
+        f"!has(self.{probe}) || "
+        + " && ".join(
+            f"({_named_port(f'has(self.{probe}.{way})', f'self.{probe}.{way}.port')})"
             for way in ("httpGet", "tcpSocket")
         ),
     )
@@ -79,16 +91,6 @@ _SERVICE = "!has(self.serviceName) || self.serviceName == '' || (has(self.ports)
 
 
 _OF_FIXED_FIELDS: list[Rule] = [
-    {
-        "rule": _GPU_WHOLE,
-        "fieldPath": ".resources",
-        "message": "nvidia.com/gpu is not a whole number: GPUs are whole devices, such as 1 or 8",
-    },
-    {
-        "rule": _GPU_SAME,
-        "fieldPath": ".resources",
-        "message": "nvidia.com/gpu in requests and limits differ: GPUs are whole devices, set just limits",
-    },
     {
         "rule": _MOUNTED,
         "fieldPath": ".volumeMounts",
