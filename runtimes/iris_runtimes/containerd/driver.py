@@ -28,7 +28,7 @@ from iris_runtimes.containerd.image_config import Accounts, ImageConfig, User, n
 from iris_runtimes.containerd.images import HOSTS_DIR, Images
 from iris_runtimes.containerd.inside import INSIDE_LABEL, Insides
 from iris_runtimes.containerd.keepers import Keepers
-from iris_runtimes.containerd.maker import Maker
+from iris_runtimes.containerd.maker import Maker, Stands
 from iris_runtimes.containerd.nvidia import NvidiaRuntime
 from iris_runtimes.containerd.observe import Observer
 from iris_runtimes.containerd.oci_security import EVERY_CAPABILITY
@@ -231,14 +231,16 @@ class ContainerdRuntime:
         return [container_id, *self._insides.inside(container_id)]
 
     async def _start(self, spec: SandboxSpec) -> Sandbox:
+        if not spec.inside:
+            async with self._images.being_started_from(spec.image):
+                return await self._make(spec)
+        return await self._standing(spec.id) or await self._make_inside(spec)
+
+    async def _standing(self, sandbox_id: str) -> Sandbox | None:
+        """What an earlier start has brought so far that its command runs, or ran."""
         async with translated():
-            existing = await self._observer.one(spec.id, by_changer=True)
-        if existing is not None and existing.state is not SandboxState.CREATED:
-            return existing
-        if spec.inside:
-            return await self._make_inside(spec)
-        async with self._images.being_started_from(spec.image):
-            return await self._make(spec)
+            found = await self._observer.one(sandbox_id, by_changer=True)
+        return found if found is not None and found.state is not SandboxState.CREATED else None
 
     async def _make_inside(self, spec: SandboxSpec) -> Sandbox:
         args = [*spec.before, *spec.command, *spec.args]
@@ -257,6 +259,33 @@ class ContainerdRuntime:
         return Sandbox(spec.id, {**spec.labels, INSIDE_LABEL: spec.inside}, SandboxState.RUNNING, pid)
 
     async def _make(self, spec: SandboxSpec) -> Sandbox:
+        try:
+            config, body, binary = await self._prepared(spec)
+        except RuntimeFault:
+            if standing := await self._standing(spec.id):  # it needs none of this any more
+                return standing
+            raise
+        self._insides.note(spec.id, {})
+        try:
+            try:
+                pid = await self._maker.make(spec, body, config.chain_id, binary, anew=True)
+            except Stands:
+                if standing := await self._standing(spec.id):
+                    return standing
+                pid = await self._maker.make(spec, body, config.chain_id, binary, anew=False)
+        except rpc.RpcError as error:
+            if is_not_found(error):
+                self._images.forget_unpacked(config)
+            failure = start_error(error, body["process"]["args"][0], spec.image)
+            if not isinstance(failure, RuntimeUnavailable):
+                with suppress(RuntimeFault):  # why the start failed matters more; the caller removes it again
+                    await self._remove(spec.id, of_unknown_past=False)
+            raise failure from error
+        self._made[spec.id] = dict(spec.labels)
+        return Sandbox(spec.id, dict(spec.labels), SandboxState.RUNNING, pid)
+
+    async def _prepared(self, spec: SandboxSpec) -> tuple[ImageConfig, dict[str, Any], str]:
+        """The image's configuration, the OCI spec, the program in runc's place."""
         config = await self._images.config(spec.image)
         user = await self._user(spec, config)
         if spec.gpus or spec.cdi_devices:  # the vendors' files may be large
@@ -266,18 +295,7 @@ class ContainerdRuntime:
             road = GpuRoad()
             body = self._body(spec, config, user, road)
         await _make_folder(spec.log_path.parent)
-        self._insides.note(spec.id, {})
-        try:
-            pid = await self._maker.make(spec, body, config.chain_id, road.runtime_binary)
-        except rpc.RpcError as error:
-            if is_not_found(error):
-                self._images.forget_unpacked(config)
-            failure = start_error(error, body["process"]["args"][0], spec.image)
-            if not isinstance(failure, RuntimeUnavailable):
-                with suppress(RuntimeFault):  # why the start failed matters more; the caller removes it again
-                    await self._remove(spec.id, of_unknown_past=False)
-            raise failure from error
-        return Sandbox(spec.id, dict(spec.labels), SandboxState.RUNNING, pid)
+        return config, body, road.runtime_binary
 
     async def _gpu_road(self, gpus: Sequence[str], devices: Sequence[Device]) -> GpuRoad:
         """How these GPUs are given; NodeFault when they can't be."""

@@ -30,6 +30,10 @@ _KILL_SECONDS = 10.0
 T = TypeVar("T")
 
 
+class Stands(Exception):
+    """There is a record of that sandbox already, of an earlier start."""
+
+
 class Maker:
     """Writes the sandboxes of one containerd namespace. Calls raise rpc.RpcError."""
 
@@ -41,11 +45,14 @@ class Maker:
         self._snapshots = rpc.Service(channel, snapshots_pb2, "Snapshots")
         self._tasks = rpc.Service(channel, tasks_pb2, "Tasks")
 
-    async def make(self, spec: SandboxSpec, body: dict[str, Any], parent_snapshot: str, binary: str = "") -> int:
-        """Make it and start its command; its process id, 0 when an earlier start made it. `binary`: in runc's place."""
+    async def make(
+        self, spec: SandboxSpec, body: dict[str, Any], parent_snapshot: str, binary: str = "", *, anew: bool
+    ) -> int:
+        """Make it and start its command; its process id, 0 when an earlier start made it. `binary`: in runc's place. `anew`:
+        Stands when there is a record of it."""
         room = await self._shims.room(spec.cgroup, spec.id)
         try:
-            pid = await self._create(spec, body, parent_snapshot, binary, room)
+            pid = await self._create(spec, body, parent_snapshot, binary, room, anew)
         finally:
             self._shims.entered(room)
         begun = containers_pb2.Container(id=spec.id, labels={STARTED_LABEL: "true"})
@@ -85,16 +92,18 @@ class Maker:
         await settled(lambda: unless_gone(self._tasks.Wait(request, **options)))
 
     async def _create(
-        self, spec: SandboxSpec, body: dict[str, Any], parent_snapshot: str, binary: str, room: Room
+        self, spec: SandboxSpec, body: dict[str, Any], parent_snapshot: str, binary: str, room: Room, anew: bool
     ) -> int:
-        await self._create_container(spec, body, binary, room)
+        if not await self._create_container(spec, body, binary, room) and anew:
+            raise Stands(spec.id)
         mounts = await self._prepare(spec.id, parent_snapshot)
         log = f"file://{spec.log_path}"
         # Two streams, one file: the shim appends to it, and goes on when the agent is away.
         task = tasks_pb2.CreateTaskRequest(container_id=spec.id, rootfs=mounts, stdout=log, stderr=log)
         return await settled(lambda: self._create_task(task))
 
-    async def _create_container(self, spec: SandboxSpec, body: dict[str, Any], binary: str, room: Room) -> None:
+    async def _create_container(self, spec: SandboxSpec, body: dict[str, Any], binary: str, room: Room) -> bool:
+        """Whether it was not there."""
         if room.group:
             body = {**body, "annotations": {**body["annotations"], GROUP_ANNOTATION: room.group}}
         options = runc_pb2.Options(systemd_cgroup=spec.cgroup.systemd, binary_name=binary)
@@ -111,7 +120,7 @@ class Maker:
             snapshot_key=spec.id,
         )
         request = containers_pb2.CreateContainerRequest(container=container)
-        await unless_there(self._containers.Create(request, **self._call))
+        return await unless_there(self._containers.Create(request, **self._call)) is not None
 
     async def _prepare(self, sandbox_id: str, parent: str) -> Sequence[types_pb2.Mount]:
         request = snapshots_pb2.PrepareSnapshotRequest(snapshotter=SNAPSHOTTER, key=sandbox_id, parent=parent)
