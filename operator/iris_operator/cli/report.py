@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -11,7 +11,7 @@ from iris_operator.api.base import Condition, Resource
 from iris_operator.api.life import Cause
 from iris_operator.api.scalegroup import ScaleGroup
 from iris_operator.api.slice import Slice
-from iris_operator.api.task import Task, TaskPhase
+from iris_operator.api.task import Binding, Task, TaskPhase
 from iris_operator.cli import group_rows, slice_report
 from iris_operator.cli.members import facts_of
 from iris_operator.cli.task_reasons import REASONS
@@ -73,8 +73,7 @@ def _task(task: Task, now: datetime, members: Sequence[Task]) -> Report:
     if task.spec.priority:
         facts.append(("priority", str(task.spec.priority)))
     if binding is not None:
-        facts.append(("runs on", f"slice {binding.slice_name}, rank {binding.rank}, node {binding.node_name}"))
-        facts.append(("attempt", str(binding.attempt)))
+        facts += _place(task, binding)
     if task.spec.replicas > 1:
         facts.append(("members", f"{status.members_ready or f'0/{task.spec.replicas}'} ready"))
         facts += facts_of(members)
@@ -129,6 +128,19 @@ def _task_advice(task: Task, phase: TaskPhase, now: datetime) -> list[str]:
     elif task.spec.binding is None and phase is TaskPhase.PENDING and not _rests(task, now):
         advice.append("kubectl get slices   (Tasks run only on Ready ones)")
     return advice
+
+
+def _place(task: Task, binding: Binding) -> Iterator[tuple[str, str]]:
+    yield "runs on", f"slice {binding.slice_name}, rank {binding.rank}, node {binding.node_name}"
+    yield "attempt", str(binding.attempt)
+    if not task.ended and (binding.stop_reason or task.deleting):
+        yield "is stopped", _stop_words(task, binding)
+
+
+def _stop_words(task: Task, binding: Binding) -> str:
+    why = binding.stop_reason or "Deleted"
+    for_whom = f" for Task {binding.stop_for}" if binding.stop_for else ""
+    return f"{why}{for_whom}; it has {task.spec.termination_grace_period_seconds} s to end by itself"
 
 
 def _rests(task: Task, now: datetime) -> float:

@@ -76,7 +76,7 @@ def _print(out: Console, one: Report, now: datetime) -> None:
     if one.summary:
         out.print(Text(f"  {one.summary}"))
     for name, value in one.facts:
-        out.print(Text(f"  {name + ':':<15}{value}"))
+        out.print(Text(f"  {name + ': ':<15}{value}"))
     if one.conditions:
         rows = [
             [f"  {each.type}", each.status, age(each.last_transition_time, now), each.reason, each.message]

@@ -41,6 +41,16 @@ def test_a_running_task_says_how_long() -> None:
     assert facts["runs on"] == "slice s, rank 0, node n"
 
 
+def test_one_that_is_told_to_end_says_for_whom() -> None:
+    assert "is stopped" not in dict(report(task(STARTED), NOW).facts)
+    stopped = task(STARTED)
+    assert stopped.spec.binding is not None
+    binding = stopped.spec.binding.model_copy(update={"stop_reason": "Preempted", "stop_for": "big"})
+    stopped = stopped.model_copy(update={"spec": stopped.spec.model_copy(update={"binding": binding})})
+    facts = dict(report(stopped, NOW).facts)
+    assert facts["is stopped"] == "Preempted for Task big; it has 30 s to end by itself"
+
+
 def test_a_priority_is_shown_when_it_has_one() -> None:
     assert "priority" not in dict(report(task(STARTED), NOW).facts)
     raised = task(STARTED)
