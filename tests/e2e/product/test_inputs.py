@@ -20,7 +20,7 @@ from tests.e2e.product.world import EXAMPLES, World
 pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("inputs_slice")]
 
 _SLICE, _VALUE = "inputs", "hunter2-e2e"
-_ALLOWED, _CLAIM = "/var/cache/iris/e2e-allowed", "/var/cache/iris/e2e-claim"
+_ALLOWED, _CLAIM = "/var/lib/e2e-allowed", "/var/cache/iris/e2e-claim"
 _OBJECTS = f"""
 apiVersion: v1
 kind: PersistentVolume
