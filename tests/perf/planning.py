@@ -18,9 +18,9 @@ from rich.table import Table
 from iris_operator.api.scalegroup import ScaleGroup
 from iris_operator.api.slice import Slice
 from iris_operator.api.task import Task
-from iris_operator.plan.fleet import FleetView, plan_fleet
-from iris_operator.plan.ledger import Ledger
-from iris_operator.plan.placement import PlacementView, plan_placement
+from iris_operator.plan.groups.fleet import FleetView, plan_fleet
+from iris_operator.plan.placement.ledger import Ledger
+from iris_operator.plan.placement.placement import PlacementView, plan_placement
 from tests.builders import CPU, H100, NAMESPACE, NOW, at, cluster, group, group_member, task
 
 GROUPS = 8

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from iris_operator.api.cluster import Defaults
 from iris_operator.api.quantity import amounts, shortage
-from iris_operator.plan.fleet import FleetPlan, FleetView, plan_fleet
-from iris_operator.plan.ledger import Ledger
-from iris_operator.plan.placement import PlacementView, plan_placement
-from iris_operator.plan.task_requests import task_requests
+from iris_operator.plan.groups.fleet import FleetPlan, FleetView, plan_fleet
+from iris_operator.plan.placement.ledger import Ledger
+from iris_operator.plan.placement.placement import PlacementView, plan_placement
+from iris_operator.plan.tasks.requests import task_requests
 from tests.builders import NAMESPACE, NOW, SliceBuilder, TaskBuilder, cluster, slice_, task
 
 _MANY_PASSES = 60

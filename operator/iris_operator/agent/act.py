@@ -48,7 +48,7 @@ from iris_operator.agent.task_store import TaskStore
 from iris_operator.api.cluster import Defaults
 from iris_operator.api.names import FINALIZER_TASK, GPU_RESOURCE, RDMA_RESOURCE
 from iris_operator.api.task import Task, TaskPhase
-from iris_operator.plan.task_requests import task_requests
+from iris_operator.plan.tasks.requests import task_requests
 from iris_operator.ports.errors import ConflictError, NotFoundError
 from iris_operator.ports.kube import TASKS, KubeApi
 from iris_runtimes.errors import ImageNotFound, RuntimeFault

@@ -11,7 +11,7 @@ from iris_operator.agent.memory import Memory
 from iris_operator.agent.sandbox.stages import Stage, has_setup, words_of
 from iris_operator.api.life import Cause
 from iris_operator.api.task import Task
-from iris_operator.plan.task_retry import MOVES
+from iris_operator.plan.tasks.retry import MOVES
 from iris_operator.plan.text import duration
 from iris_runtimes.errors import InvalidSpec
 

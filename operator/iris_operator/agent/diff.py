@@ -34,7 +34,7 @@ from iris_operator.agent.sandbox.stages import has_setup
 from iris_operator.api.life import Cause
 from iris_operator.api.names import FINALIZER_TASK
 from iris_operator.api.task import Binding, Task, TaskStatus
-from iris_operator.plan.task_retry import attempt_is_over, of_attempt
+from iris_operator.plan.tasks.retry import attempt_is_over, of_attempt
 from iris_runtimes.errors import InvalidSpec
 from iris_runtimes.protocol import Sandbox, SandboxState
 

@@ -20,8 +20,8 @@ from iris_operator.api.names import container_id
 from iris_operator.api.quantity import amount, to_quantity
 from iris_operator.api.task import Task, TaskPhase, TaskStatus
 from iris_operator.plan.conditions import ConditionStatus, find_condition, set_condition
-from iris_operator.plan.task_retry import AttemptEnd, attempt_over, of_attempt
-from iris_operator.plan.task_verdict import after_exit, after_failure
+from iris_operator.plan.tasks.retry import AttemptEnd, attempt_over, of_attempt
+from iris_operator.plan.tasks.verdict import after_exit, after_failure
 from iris_operator.plan.text import clock, duration
 from iris_runtimes.protocol import Exit, Sandbox
 

@@ -37,7 +37,7 @@ ANNOTATION_ORPHANED_SINCE = "iris.dev/orphaned-since"  # on a NodePool: since wh
 FINALIZER_SLICE = "iris.dev/slice"
 FINALIZER_TASK = "iris.dev/task"
 FINALIZER_CLUSTER = "iris.dev/cluster"
-FINALIZER_WORKER = "iris.dev/worker"  # on worker Pods: see plan/worker_fence
+FINALIZER_WORKER = "iris.dev/worker"  # on worker Pods: see plan/slices/worker_fence
 
 LABEL_SERVICE = "kubernetes.io/service-name"  # Kubernetes': the Service that an EndpointSlice belongs to
 LABEL_ENDPOINTS_BY = "endpointslice.kubernetes.io/managed-by"  # Kubernetes': who keeps an EndpointSlice

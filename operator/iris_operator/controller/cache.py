@@ -17,10 +17,10 @@ from iris_operator.api.nodepool import NodePool
 from iris_operator.api.scalegroup import ScaleGroup
 from iris_operator.api.slice import Slice
 from iris_operator.api.task import Task
-from iris_operator.plan.fleet import FleetView
-from iris_operator.plan.placement import PlacementView
+from iris_operator.plan.groups.fleet import FleetView
+from iris_operator.plan.placement.placement import PlacementView
 from iris_operator.plan.settings import NoCluster, cluster_for
-from iris_operator.plan.snapshot import SliceView
+from iris_operator.plan.slices.snapshot import SliceView
 from iris_operator.ports.kube import (
     ENDPOINT_SLICES,
     IRIS_CLUSTERS,

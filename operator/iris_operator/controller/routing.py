@@ -23,7 +23,7 @@ from iris_operator.api.slice import Slice
 from iris_operator.api.task import Task
 from iris_operator.controller.cache import Cache, owner_task
 from iris_operator.controller.workqueue import Key
-from iris_operator.plan.node_pool_state import is_ours
+from iris_operator.plan.slices.node_pool_state import is_ours
 from iris_operator.ports.kube import IRIS_CLUSTERS, SCALE_GROUPS, Kind
 
 # PLACE is a namespace's one pass over Tasks and groups: so nothing is bound in the middle of a scale-down.

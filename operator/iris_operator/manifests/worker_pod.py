@@ -52,7 +52,7 @@ def worker_pod(owner: Slice, rank: int, node: Node, size: Amounts, settings: Iri
             "name": worker_pod_name(owner.metadata.name, rank),
             "namespace": owner.metadata.namespace,
             "labels": labels,
-            "finalizers": [FINALIZER_WORKER],  # it is not gone before its Tasks are: plan/worker_fence
+            "finalizers": [FINALIZER_WORKER],  # it is not gone before its Tasks are: plan/slices/worker_fence
             "ownerReferences": [owner.owner_reference()],
         },
         "spec": {

@@ -12,7 +12,7 @@ from iris_operator.api.quantity import plus, to_quantities
 from iris_operator.api.slice import Slice, SlicePhase
 from iris_operator.api.task import Task, TaskPhase
 from iris_operator.plan.conditions import set_condition, status_of
-from iris_operator.plan.placement import Slot
+from iris_operator.plan.placement.placement import Slot
 from iris_operator.plan.text import count, names_text
 
 

@@ -10,10 +10,10 @@ from iris_operator.api.scalegroup import ScaleGroup
 from iris_operator.api.slice import Availability, Slice
 from iris_operator.manifests.group_slice import group_slice
 from iris_operator.plan.actions import BindTask, CordonSlice, CreateSlice, DeleteSlice, GroupAction, UncordonSlice
-from iris_operator.plan.fleet import GroupPlan, plan_fleet
-from iris_operator.plan.placement import Denied, Unplaced, plan_placement
-from iris_operator.plan.task_lifecycle import never_placed, plan_waiting
-from iris_operator.plan.task_policy import POLICY_DENIED
+from iris_operator.plan.groups.fleet import GroupPlan, plan_fleet
+from iris_operator.plan.placement.placement import Denied, Unplaced, plan_placement
+from iris_operator.plan.tasks.lifecycle import never_placed, plan_waiting
+from iris_operator.plan.tasks.policy import POLICY_DENIED
 from iris_operator.ports.errors import ApiError, ConflictError, NotFoundError
 from iris_operator.simulation.process import Key, Operator
 from iris_operator.simulation.routing import PLACE

@@ -116,7 +116,7 @@ class Kubelets:
         if not found.metadata.finalizers:
             self._store.remove(found)
         elif not found.ended:
-            # It has killed all that ran, and asks for the Pod's removal: grace period 0 (plan/worker_fence).
+            # It has killed all that ran, and asks for the Pod's removal: grace period 0 (plan/slices/worker_fence).
             asked = {"deletion_grace_period_seconds": 0}
             self._store.update(found, metadata=asked, status=_OVER, anyhow=True)
 

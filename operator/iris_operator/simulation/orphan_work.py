@@ -6,7 +6,8 @@ from iris_operator.api.cluster import Timeouts
 from iris_operator.api.names import ANNOTATION_ORPHANED_SINCE
 from iris_operator.api.nodepool import NodePool
 from iris_operator.api.slice import Slice
-from iris_operator.plan.orphans import (
+from iris_operator.plan.settings import NoCluster
+from iris_operator.plan.slices.orphans import (
     DeleteOrphan,
     MarkOrphan,
     OrphanView,
@@ -14,7 +15,6 @@ from iris_operator.plan.orphans import (
     owner_of,
     plan_orphans,
 )
-from iris_operator.plan.settings import NoCluster
 from iris_operator.simulation.process import Key, Operator
 from iris_operator.simulation.routing import ORPHANS
 

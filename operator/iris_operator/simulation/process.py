@@ -11,8 +11,8 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from iris_operator.api.base import Model, Resource
-from iris_operator.plan.launch_rate import LaunchRate
-from iris_operator.plan.ledger import Ledger
+from iris_operator.plan.groups.launch_rate import LaunchRate
+from iris_operator.plan.placement.ledger import Ledger
 from iris_operator.ports.errors import ApiError, NotFoundError
 from iris_operator.simulation.agenda import Agenda
 from iris_operator.simulation.memory import WATCHED, Memory

@@ -10,7 +10,7 @@ from iris_operator.api.names import ANNOTATION_SLICE, LABEL_SCALE_GROUP
 from iris_operator.api.nodepool import NodePool
 from iris_operator.api.slice import Slice, SlicePhase
 from iris_operator.api.task import Task
-from iris_operator.plan.fleet import GroupPlan
+from iris_operator.plan.groups.fleet import GroupPlan
 from iris_operator.simulation.agents import Run
 from iris_operator.simulation.world import World
 

@@ -12,7 +12,7 @@ from iris_operator.api.nodepool import NodePool
 from iris_operator.api.scalegroup import ScaleGroup
 from iris_operator.api.slice import Slice
 from iris_operator.api.task import Task
-from iris_operator.plan.node_pool_state import is_ours
+from iris_operator.plan.slices.node_pool_state import is_ours
 from iris_operator.simulation.memory import Memory
 from iris_operator.simulation.pace import Pace
 

@@ -11,11 +11,11 @@ from iris_operator.api.nodepool import NodePool
 from iris_operator.api.scalegroup import ScaleGroup
 from iris_operator.api.slice import Slice, SlicePhase
 from iris_operator.plan.actions import DeleteSlice, RemoveFinalizer
-from iris_operator.plan.obstacles import Held
 from iris_operator.plan.settings import NoCluster
-from iris_operator.plan.slice_lifecycle import plan_slice
-from iris_operator.plan.slice_plan import SlicePlan, lets_go
-from iris_operator.plan.snapshot import SliceView
+from iris_operator.plan.slices.lifecycle import plan_slice
+from iris_operator.plan.slices.obstacles import Held
+from iris_operator.plan.slices.plan import SlicePlan, lets_go
+from iris_operator.plan.slices.snapshot import SliceView
 from iris_operator.simulation.process import Key, Operator
 from iris_operator.simulation.routing import SLICE
 from iris_operator.simulation.slice_actions import SliceActions, nothing_left

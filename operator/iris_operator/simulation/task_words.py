@@ -8,7 +8,7 @@ from datetime import datetime
 from iris_operator.api.base import Condition
 from iris_operator.api.task import Task, TaskPhase, TaskStatus
 from iris_operator.plan.conditions import set_condition
-from iris_operator.plan.task_retry import MOVES, AttemptEnd, attempt_over, of_attempt
+from iris_operator.plan.tasks.retry import MOVES, AttemptEnd, attempt_over, of_attempt
 
 
 def running(task: Task, now: datetime) -> TaskStatus:

@@ -7,8 +7,8 @@ from iris_operator.api.core import Node, Pod
 from iris_operator.api.names import FINALIZER_TASK, FINALIZER_WORKER
 from iris_operator.api.slice import Slice
 from iris_operator.api.task import Task
-from iris_operator.plan.task_lifecycle import plan_task
-from iris_operator.plan.worker_fence import may_leave
+from iris_operator.plan.slices.worker_fence import may_leave
+from iris_operator.plan.tasks.lifecycle import plan_task
 from iris_operator.ports.errors import NotFoundError
 from iris_operator.simulation.process import Key, Operator
 from iris_operator.simulation.routing import TASK

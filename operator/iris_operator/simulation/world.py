@@ -13,7 +13,7 @@ from iris_operator.api.names import ANNOTATION_SLICE
 from iris_operator.api.nodepool import NodePool
 from iris_operator.api.scalegroup import ScaleGroup
 from iris_operator.api.task import Task
-from iris_operator.plan.fleet import GroupPlan
+from iris_operator.plan.groups.fleet import GroupPlan
 from iris_operator.ports.errors import NotFoundError
 from iris_operator.simulation.agenda import EPOCH, Agenda
 from iris_operator.simulation.agents import Agents

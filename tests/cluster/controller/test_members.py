@@ -9,7 +9,7 @@ import pytest
 from iris_devcluster.coreweave.testing import eventually
 from iris_operator.api.life import Cause
 from iris_operator.api.task import Task
-from iris_operator.plan.task_retry import AttemptEnd, attempt_over
+from iris_operator.plan.tasks.retry import AttemptEnd, attempt_over
 from iris_operator.ports.errors import InvalidError
 from iris_operator.ports.kube import SLICES, TASKS
 from tests.builders import NOW

@@ -10,7 +10,7 @@ import pytest
 from iris_devcluster.coreweave.testing import eventually
 from iris_operator.api.life import Cause
 from iris_operator.api.task import Task
-from iris_operator.plan.task_retry import AttemptEnd, attempt_over
+from iris_operator.plan.tasks.retry import AttemptEnd, attempt_over
 from iris_operator.ports.kube import PODS, SLICES, TASKS
 from tests.cluster.controller.operators import Operator
 from tests.cluster.controller.world import Body, World

@@ -10,7 +10,7 @@ from typing import Protocol
 from iris_operator.api.base import Condition
 from iris_operator.api.task import Task, TaskPhase, TaskStatus
 from iris_operator.plan.conditions import ConditionStatus, find_condition, is_true, set_condition
-from iris_operator.plan.task_retry import READY, of_attempt
+from iris_operator.plan.tasks.retry import READY, of_attempt
 
 STARTED = "Started"
 ILL = frozenset({"StartupProbeFailed", "LivenessProbeFailed"})

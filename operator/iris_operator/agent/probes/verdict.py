@@ -15,7 +15,7 @@ from iris_operator.agent.probes.told import ILL, NO_VERDICT, STARTED, Verdict
 from iris_operator.api.probe import Probe
 from iris_operator.api.task import Task, TaskPhase, TaskSpec, TaskStatus
 from iris_operator.plan.conditions import is_true
-from iris_operator.plan.task_retry import of_attempt
+from iris_operator.plan.tasks.retry import of_attempt
 from iris_operator.plan.text import count
 
 

@@ -35,7 +35,7 @@ from iris_operator.api.cluster import Defaults
 from iris_operator.api.member import ContainerSeen
 from iris_operator.api.names import GPU_RESOURCE
 from iris_operator.api.task import Task
-from iris_operator.plan.task_requests import task_requests
+from iris_operator.plan.tasks.requests import task_requests
 from iris_runtimes.errors import RuntimeFault, SandboxNotFound
 from iris_runtimes.keyed import KeyedOperations
 from iris_runtimes.protocol import Runtime, Sandbox, SandboxSpec, SandboxState

@@ -17,7 +17,7 @@ from iris_operator.api.cluster import Defaults
 from iris_operator.api.names import container_id
 from iris_operator.api.quantity import amount, amounts
 from iris_operator.api.task import Task
-from iris_operator.plan.task_requests import task_requests
+from iris_operator.plan.tasks.requests import task_requests
 from iris_runtimes.errors import InvalidLimits, InvalidSpec
 from iris_runtimes.protocol import CgroupParent, Mount, SandboxSpec
 

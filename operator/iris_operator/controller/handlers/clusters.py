@@ -11,7 +11,7 @@ from iris_operator.controller.memo import Controller
 from iris_operator.controller.workqueue import Key
 from iris_operator.controller.writer import Writer
 from iris_operator.plan.cluster_status import NodePoolAccess, plan_cluster_status
-from iris_operator.plan.placement import free_by_slot
+from iris_operator.plan.placement.placement import free_by_slot
 from iris_operator.plan.settings import NoCluster
 from iris_operator.ports.errors import ApiError, ForbiddenError, NotFoundError
 from iris_operator.ports.kube import IRIS_CLUSTERS, NODEPOOLS, KubeApi

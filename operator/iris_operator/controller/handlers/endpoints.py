@@ -11,7 +11,7 @@ from iris_operator.controller.memo import Controller
 from iris_operator.controller.workqueue import Key
 from iris_operator.controller.writer import Writer
 from iris_operator.manifests.endpoint_slice import endpoint_slice, says_the_same
-from iris_operator.plan.task_endpoint import endpoint_conditions
+from iris_operator.plan.tasks.endpoint import endpoint_conditions
 from iris_operator.ports.errors import NotFoundError
 from iris_operator.ports.kube import ENDPOINT_SLICES, TASKS
 

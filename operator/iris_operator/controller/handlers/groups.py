@@ -15,8 +15,8 @@ from iris_operator.controller.memo import Controller
 from iris_operator.controller.writer import Writer
 from iris_operator.manifests.group_slice import group_slice
 from iris_operator.plan.actions import CordonSlice, CreateSlice, DeleteSlice, GroupAction, UncordonSlice
-from iris_operator.plan.fleet import GroupPlan
-from iris_operator.plan.group_status import accepted
+from iris_operator.plan.groups.fleet import GroupPlan
+from iris_operator.plan.groups.status import accepted
 from iris_operator.ports.errors import ApiError, ConflictError, NotFoundError
 from iris_operator.ports.kube import SCALE_GROUPS, SLICES
 

@@ -11,7 +11,8 @@ from iris_operator.controller.memo import Controller
 from iris_operator.controller.workqueue import Key
 from iris_operator.controller.writer import Writer
 from iris_operator.plan.actions import Note
-from iris_operator.plan.orphans import (
+from iris_operator.plan.settings import NoCluster
+from iris_operator.plan.slices.orphans import (
     DeleteOrphan,
     MarkOrphan,
     OrphanAction,
@@ -20,7 +21,6 @@ from iris_operator.plan.orphans import (
     owner_of,
     plan_orphans,
 )
-from iris_operator.plan.settings import NoCluster
 from iris_operator.ports.errors import NotFoundError
 from iris_operator.ports.kube import IRIS_CLUSTERS, NODEPOOLS, SLICES
 

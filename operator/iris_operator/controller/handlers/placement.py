@@ -17,11 +17,11 @@ from iris_operator.controller.memo import Controller
 from iris_operator.controller.workqueue import Key
 from iris_operator.controller.writer import Writer
 from iris_operator.plan.actions import BindTask, Preempt, StopTask
-from iris_operator.plan.fleet import plan_fleet
-from iris_operator.plan.ledger import Ledger
-from iris_operator.plan.placement import Denied, PlacementPlan, Unplaced, plan_placement
-from iris_operator.plan.task_lifecycle import TaskPlan, never_placed, plan_waiting
-from iris_operator.plan.task_policy import POLICY_DENIED
+from iris_operator.plan.groups.fleet import plan_fleet
+from iris_operator.plan.placement.ledger import Ledger
+from iris_operator.plan.placement.placement import Denied, PlacementPlan, Unplaced, plan_placement
+from iris_operator.plan.tasks.lifecycle import TaskPlan, never_placed, plan_waiting
+from iris_operator.plan.tasks.policy import POLICY_DENIED
 from iris_operator.ports.errors import ConflictError, NotFoundError
 from iris_operator.ports.kube import TASKS
 

@@ -14,8 +14,8 @@ from iris_operator.controller.workqueue import Key
 from iris_operator.controller.writer import Writer
 from iris_operator.manifests.member_task import member_task
 from iris_operator.plan.actions import StopTask
-from iris_operator.plan.gang import gang_of
-from iris_operator.plan.replicas import ReplicasPlan, plan_replicas
+from iris_operator.plan.tasks.gang import gang_of
+from iris_operator.plan.tasks.replicas import ReplicasPlan, plan_replicas
 from iris_operator.ports.errors import ConflictError, NotFoundError
 from iris_operator.ports.kube import TASKS
 
@@ -26,7 +26,7 @@ _CHANGED_SECONDS = 0.2
 
 
 class ReplicasReconciler:
-    """Carries out plan/replicas. What changed meanwhile is left for the next round, which its change brings."""
+    """Carries out plan/tasks/replicas. What changed meanwhile is left for the next round, which its change brings."""
 
     def __init__(self, controller: Controller) -> None:
         self._controller = controller

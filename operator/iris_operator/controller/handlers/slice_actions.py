@@ -27,11 +27,11 @@ from iris_operator.plan.actions import (
     SliceAction,
     StopTask,
 )
-from iris_operator.plan.launch_rate import LaunchRate
-from iris_operator.plan.node_pool_state import is_ours
-from iris_operator.plan.obstacles import Held, deletion_refused, launch_refused, rate_limited
+from iris_operator.plan.groups.launch_rate import LaunchRate
 from iris_operator.plan.settings import NoCluster
-from iris_operator.plan.worker_size import worker_size
+from iris_operator.plan.slices.node_pool_state import is_ours
+from iris_operator.plan.slices.obstacles import Held, deletion_refused, launch_refused, rate_limited
+from iris_operator.plan.slices.worker_size import worker_size
 from iris_operator.ports.errors import ApiError, ConflictError, NotFoundError
 from iris_operator.ports.kube import NODEPOOLS, PODS, SLICES
 

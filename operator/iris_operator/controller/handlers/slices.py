@@ -11,10 +11,10 @@ from iris_operator.controller.memo import Controller
 from iris_operator.controller.workqueue import Key
 from iris_operator.controller.writer import Writer
 from iris_operator.plan.actions import DeleteSlice, RemoveFinalizer
-from iris_operator.plan.obstacles import Held
-from iris_operator.plan.slice_lifecycle import plan_slice
-from iris_operator.plan.slice_plan import SlicePlan, lets_go
-from iris_operator.plan.snapshot import SliceView
+from iris_operator.plan.slices.lifecycle import plan_slice
+from iris_operator.plan.slices.obstacles import Held
+from iris_operator.plan.slices.plan import SlicePlan, lets_go
+from iris_operator.plan.slices.snapshot import SliceView
 from iris_operator.ports.errors import ApiError
 from iris_operator.ports.kube import EVENTS, SLICES
 

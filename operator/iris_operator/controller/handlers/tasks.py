@@ -12,7 +12,7 @@ from iris_operator.api.task import Task
 from iris_operator.controller.memo import Controller
 from iris_operator.controller.workqueue import Key
 from iris_operator.controller.writer import Writer
-from iris_operator.plan.task_lifecycle import plan_task
+from iris_operator.plan.tasks.lifecycle import plan_task
 from iris_operator.ports.errors import NotFoundError
 from iris_operator.ports.kube import LEASES, PODS, TASKS
 

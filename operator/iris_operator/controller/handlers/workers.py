@@ -7,7 +7,7 @@ from iris_operator.api.names import FINALIZER_WORKER
 from iris_operator.controller.memo import Controller
 from iris_operator.controller.workqueue import Key
 from iris_operator.controller.writer import Writer
-from iris_operator.plan.worker_fence import may_leave
+from iris_operator.plan.slices.worker_fence import may_leave
 from iris_operator.ports.errors import NotFoundError
 from iris_operator.ports.kube import NODES, PODS
 

@@ -26,8 +26,8 @@ from iris_operator.agent.diff import View, Worker, decide
 from iris_operator.agent.memory import BLANK, Memory
 from iris_operator.api.names import FINALIZER_TASK, container_id
 from iris_operator.api.task import Binding, Task
-from iris_operator.plan.task_lifecycle import plan_task
-from iris_operator.plan.worker_fence import may_leave
+from iris_operator.plan.slices.worker_fence import may_leave
+from iris_operator.plan.tasks.lifecycle import plan_task
 from iris_runtimes.protocol import Exit, Sandbox, SandboxState
 from tests.builders import NOW, PodBuilder, task, worker
 from tests.unit.iris_operator.agent.build import sandbox

@@ -10,7 +10,7 @@ import pytest
 
 from iris_operator.cli.report import report
 from iris_operator.cli.task_reasons import ENDED, REASONS, STARTING, WAITING, rows
-from iris_operator.plan.task_retry import MOVES
+from iris_operator.plan.tasks.retry import MOVES
 from iris_runtimes.errors import RuntimeFault
 from tests.builders import NOW, at, task
 

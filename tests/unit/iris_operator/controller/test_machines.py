@@ -16,9 +16,9 @@ from iris_operator.controller.handlers.tasks import TaskReconciler
 from iris_operator.controller.memo import Controller
 from iris_operator.controller.routing import SLICE, TASK, route
 from iris_operator.controller.workqueue import Key
-from iris_operator.plan.slice_lifecycle import plan_slice
-from iris_operator.plan.slice_plan import SlicePlan
-from iris_operator.plan.task_lifecycle import plan_task
+from iris_operator.plan.slices.lifecycle import plan_slice
+from iris_operator.plan.slices.plan import SlicePlan
+from iris_operator.plan.tasks.lifecycle import plan_task
 from iris_operator.ports.kube import IRIS_CLUSTERS, LEASES, SLICES, TASKS
 from tests.builders import NAMESPACE, NOW, Builder, SliceBuilder, cluster, lease, slice_, task
 from tests.unit.iris_operator.plan.views import ready_reason, verbs

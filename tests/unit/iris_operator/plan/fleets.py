@@ -9,9 +9,9 @@ from typing import Any
 from iris_operator.api.names import ANNOTATION_RETIRING, ANNOTATION_RETIRING_SINCE, LABEL_TEMPLATE_HASH
 from iris_operator.api.scalegroup import ScaleGroup
 from iris_operator.plan.actions import CreateSlice
-from iris_operator.plan.fleet import FleetPlan, FleetView, GroupPlan, plan_fleet
-from iris_operator.plan.ledger import Ledger
-from iris_operator.plan.placement import PlacementView, plan_placement
+from iris_operator.plan.groups.fleet import FleetPlan, FleetView, GroupPlan, plan_fleet
+from iris_operator.plan.placement.ledger import Ledger
+from iris_operator.plan.placement.placement import PlacementView, plan_placement
 from tests.builders import NAMESPACE, NOW, Builder, SliceBuilder, TaskBuilder, at, cluster, group_member
 
 NODE = {"cpu": "4", "memory": "8Gi"}

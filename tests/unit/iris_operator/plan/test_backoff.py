@@ -9,7 +9,7 @@ import pytest
 
 from iris_operator.api.scalegroup import Backoff, ScaleGroup
 from iris_operator.plan.conditions import find_condition
-from iris_operator.plan.fleet import GroupPlan
+from iris_operator.plan.groups.fleet import GroupPlan
 from tests.builders import NOW, Builder, SliceBuilder, at, cluster, group
 from tests.unit.iris_operator.plan.fleets import acted, booting, created, failed, fleet, idle, old, only
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from iris_operator.plan.boot_text import elapsed, next_step, usual_boot
+from iris_operator.plan.slices.boot_text import elapsed, next_step, usual_boot
 from tests.builders import NOW
 
 USUAL = {

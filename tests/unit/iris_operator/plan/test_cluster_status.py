@@ -8,7 +8,7 @@ import pytest
 
 from iris_operator.plan.cluster_status import NodePoolAccess, plan_cluster_status
 from iris_operator.plan.conditions import find_condition
-from iris_operator.plan.placement import PlacementView, free_by_slot
+from iris_operator.plan.placement.placement import PlacementView, free_by_slot
 from tests.builders import NAMESPACE, NOW, Builder, SliceBuilder, TaskBuilder, cluster, slice_, task
 
 _FINE = NodePoolAccess(True, "Available", "answers")

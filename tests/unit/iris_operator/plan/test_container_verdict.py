@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from iris_operator.plan.container_verdict import container_verdicts
-from iris_operator.plan.gang import gang_of
-from iris_operator.plan.replicas import plan_replicas
+from iris_operator.plan.tasks.container_verdict import container_verdicts
+from iris_operator.plan.tasks.gang import gang_of
+from iris_operator.plan.tasks.replicas import plan_replicas
 from tests.builders import NOW, TaskBuilder, at, member, task
 
 A, B = "sha256:a", "sha256:b"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from iris_operator.plan.demand import Demand, Grower, Lot, Unit, Where, plan_demand
-from iris_operator.plan.group_capacity import NodeCapacity
-from iris_operator.plan.shapes import make_shape
+from iris_operator.plan.groups.capacity import NodeCapacity
+from iris_operator.plan.groups.demand import Demand, Grower, Lot, Unit, Where, plan_demand
+from iris_operator.plan.placement.shapes import make_shape
 
 _GPU = "nvidia.com/gpu"
 _GROUPS = ["a", "b", "c"]

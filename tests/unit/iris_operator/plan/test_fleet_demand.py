@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from iris_operator.api.scalegroup import ScaleGroup
-from iris_operator.plan.fleet import FleetPlan
+from iris_operator.plan.groups.fleet import FleetPlan
 from tests.builders import H100, Builder, SliceBuilder, TaskBuilder, at, cluster, group, slice_, task
 from tests.unit.iris_operator.plan.fleets import acted, booting, created, failed, fleet, idle, only, retiring
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from iris_operator.plan.conditions import find_condition
-from iris_operator.plan.fleet import GroupPlan
+from iris_operator.plan.groups.fleet import GroupPlan
 from tests.builders import SliceBuilder, cluster, group, group_member, task
 from tests.unit.iris_operator.plan.fleets import acted, booting, created, failed, fleet, idle, only, retiring
 

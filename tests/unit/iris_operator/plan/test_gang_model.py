@@ -14,12 +14,12 @@ from iris_operator.api.life import Cause
 from iris_operator.api.names import FINALIZER_TASK
 from iris_operator.api.task import Task, TaskPhase, TaskStatus
 from iris_operator.manifests.member_task import member_task
-from iris_operator.plan.gang import gang_of
-from iris_operator.plan.placement import PlacementView, plan_placement
-from iris_operator.plan.replicas import plan_replicas
-from iris_operator.plan.task_lifecycle import plan_task
-from iris_operator.plan.task_retry import MOVES, AttemptEnd, attempt_is_over, attempt_over
-from iris_operator.plan.task_verdict import after_exit
+from iris_operator.plan.placement.placement import PlacementView, plan_placement
+from iris_operator.plan.tasks.gang import gang_of
+from iris_operator.plan.tasks.lifecycle import plan_task
+from iris_operator.plan.tasks.replicas import plan_replicas
+from iris_operator.plan.tasks.retry import MOVES, AttemptEnd, attempt_is_over, attempt_over
+from iris_operator.plan.tasks.verdict import after_exit
 from tests.builders import NAMESPACE, NOW, cluster, slice_, task
 
 _MEMBERS = 3

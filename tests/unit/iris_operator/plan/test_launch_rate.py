@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from iris_operator.plan.launch_rate import LaunchRate
+from iris_operator.plan.groups.launch_rate import LaunchRate
 
 
 class Clock:

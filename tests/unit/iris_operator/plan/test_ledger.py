@@ -7,9 +7,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from iris_operator.plan.fleet import FleetPlan, FleetView, plan_fleet
-from iris_operator.plan.ledger import Ledger
-from iris_operator.plan.placement import PlacementPlan, PlacementView, plan_placement
+from iris_operator.plan.groups.fleet import FleetPlan, FleetView, plan_fleet
+from iris_operator.plan.placement.ledger import Ledger
+from iris_operator.plan.placement.placement import PlacementPlan, PlacementView, plan_placement
 from tests.builders import NAMESPACE, NOW, at, cluster, group, slice_, task
 from tests.unit.iris_operator.plan.fleets import booting, failed, idle, old, retiring
 

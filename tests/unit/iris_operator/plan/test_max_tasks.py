@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from iris_operator.plan.demand import Demand, Grower, Lot, Unit, Where, plan_demand
-from iris_operator.plan.group_capacity import NodeCapacity
-from iris_operator.plan.shapes import make_shape
+from iris_operator.plan.groups.capacity import NodeCapacity
+from iris_operator.plan.groups.demand import Demand, Grower, Lot, Unit, Where, plan_demand
+from iris_operator.plan.placement.shapes import make_shape
 
 
 def _capacity(tasks: int) -> NodeCapacity:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from iris_operator.plan.node_fitness import node_problem
+from iris_operator.plan.slices.node_fitness import node_problem
 from tests.builders import NodeBuilder, node
 
 _SICK = node(gpu=7).status(capacity={"nvidia.com/gpu": "8"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from iris_operator.api.slice import FailureKind
-from iris_operator.plan.node_pool_state import is_ours, pool_state, told_by_events
+from iris_operator.plan.slices.node_pool_state import is_ours, pool_state, told_by_events
 from tests.builders import NodePoolBuilder, node_pool, slice_
 
 _POOL = node_pool()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from iris_operator.api.slice import FailureKind
-from iris_operator.plan.obstacles import deletion_refused, launch_refused
+from iris_operator.plan.slices.obstacles import deletion_refused, launch_refused
 from iris_operator.ports.errors import error_for
 
 # HTTP status, its words; a launch's reason and failure; a deletion's reason

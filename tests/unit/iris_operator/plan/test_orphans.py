@@ -6,7 +6,14 @@ from dataclasses import dataclass
 
 import pytest
 
-from iris_operator.plan.orphans import DeleteOrphan, MarkOrphan, OrphanPlan, OrphanView, UnmarkOrphan, plan_orphans
+from iris_operator.plan.slices.orphans import (
+    DeleteOrphan,
+    MarkOrphan,
+    OrphanPlan,
+    OrphanView,
+    UnmarkOrphan,
+    plan_orphans,
+)
 from tests.builders import NOW, NodePoolBuilder, node_pool
 
 _OURS = node_pool().labelled(**{"iris-managed": "true"})

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from iris_operator.plan.placement import PlacementPlan, PlacementView, free_by_slot, plan_placement
+from iris_operator.plan.placement.placement import PlacementPlan, PlacementView, free_by_slot, plan_placement
 from tests.builders import NAMESPACE, NOW, Builder, SliceBuilder, TaskBuilder, at, cluster, group, member, slice_, task
 from tests.unit.iris_operator.plan.fleets import created, fleet, only
 

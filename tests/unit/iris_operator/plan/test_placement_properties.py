@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from iris_operator.api.cluster import Defaults
 from iris_operator.api.quantity import amounts, shortage
-from iris_operator.plan.placement import PlacementPlan, PlacementView, plan_placement
-from iris_operator.plan.task_requests import task_requests
+from iris_operator.plan.placement.placement import PlacementPlan, PlacementView, plan_placement
+from iris_operator.plan.tasks.requests import task_requests
 from tests.builders import NAMESPACE, NOW, SliceBuilder, TaskBuilder, cluster, slice_, task
 
 _NODE = st.fixed_dictionaries(

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from iris_operator.api.scalegroup import ScaleGroup
-from iris_operator.plan.fleet import FleetPlan, FleetView, plan_fleet
-from iris_operator.plan.ledger import Ledger
-from iris_operator.plan.placement import PlacementView, plan_placement
+from iris_operator.plan.groups.fleet import FleetPlan, FleetView, plan_fleet
+from iris_operator.plan.placement.ledger import Ledger
+from iris_operator.plan.placement.placement import PlacementView, plan_placement
 from tests.builders import (
     NAMESPACE,
     NOW,

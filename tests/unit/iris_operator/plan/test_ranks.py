@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from iris_operator.plan.ranks import assign_ranks
+from iris_operator.plan.slices.ranks import assign_ranks
 from tests.builders import node
 
 

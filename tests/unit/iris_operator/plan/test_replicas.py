@@ -11,10 +11,10 @@ import pytest
 from iris_operator.api.life import Cause, Retries
 from iris_operator.api.names import FINALIZER_TASK
 from iris_operator.plan.conditions import find_condition
-from iris_operator.plan.gang import gang_of
-from iris_operator.plan.replicas import ReplicasPlan, plan_replicas
-from iris_operator.plan.task_retry import AttemptEnd, attempt_is_over, attempt_over
-from iris_operator.plan.task_verdict import after_exit
+from iris_operator.plan.tasks.gang import gang_of
+from iris_operator.plan.tasks.replicas import ReplicasPlan, plan_replicas
+from iris_operator.plan.tasks.retry import AttemptEnd, attempt_is_over, attempt_over
+from iris_operator.plan.tasks.verdict import after_exit
 from tests.builders import NOW, TaskBuilder, at, member, task
 
 _HELD = {"finalizers": [FINALIZER_TASK]}

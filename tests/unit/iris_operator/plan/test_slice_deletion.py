@@ -10,9 +10,9 @@ import pytest
 from iris_operator.api.slice import SlicePhase
 from iris_operator.plan.actions import DeleteWorker, StopTask
 from iris_operator.plan.conditions import find_condition
-from iris_operator.plan.obstacles import Obstacle
-from iris_operator.plan.slice_deletion import plan_deletion
-from iris_operator.plan.snapshot import SliceView
+from iris_operator.plan.slices.deletion import plan_deletion
+from iris_operator.plan.slices.obstacles import Obstacle
+from iris_operator.plan.slices.snapshot import SliceView
 from tests.builders import NOW, node, node_pool, slice_, task, worker
 from tests.unit.iris_operator.plan.views import healthy, ready_reason, verbs, view
 

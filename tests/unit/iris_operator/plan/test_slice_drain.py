@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from iris_operator.plan.actions import DeleteSlice, StopTask
 from iris_operator.plan.conditions import find_condition
-from iris_operator.plan.slice_lifecycle import plan_live_slice
-from iris_operator.plan.slice_plan import SlicePlan
+from iris_operator.plan.slices.lifecycle import plan_live_slice
+from iris_operator.plan.slices.plan import SlicePlan
 from tests.builders import NOW, group_member, slice_, task, worker
 from tests.unit.iris_operator.plan.views import healthy, verbs
 

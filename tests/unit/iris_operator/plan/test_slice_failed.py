@@ -5,8 +5,8 @@ from __future__ import annotations
 from iris_operator.api.slice import SlicePhase
 from iris_operator.plan.actions import StopTask
 from iris_operator.plan.conditions import find_condition
-from iris_operator.plan.obstacles import Obstacle
-from iris_operator.plan.slice_lifecycle import plan_live_slice
+from iris_operator.plan.slices.lifecycle import plan_live_slice
+from iris_operator.plan.slices.obstacles import Obstacle
 from tests.builders import NOW, node_pool, slice_, task
 from tests.unit.iris_operator.plan.views import healthy, verbs, view
 

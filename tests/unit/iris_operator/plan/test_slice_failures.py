@@ -9,9 +9,9 @@ import pytest
 
 from iris_operator.api.slice import FailureKind, SlicePhase
 from iris_operator.plan.conditions import find_condition
-from iris_operator.plan.obstacles import Obstacle, rate_limited
-from iris_operator.plan.slice_lifecycle import plan_live_slice
-from iris_operator.plan.snapshot import SliceView
+from iris_operator.plan.slices.lifecycle import plan_live_slice
+from iris_operator.plan.slices.obstacles import Obstacle, rate_limited
+from iris_operator.plan.slices.snapshot import SliceView
 from tests.builders import NOW, SliceBuilder, cluster, group_member, lease, node, node_pool, slice_, worker
 from tests.unit.iris_operator.plan.views import healthy, ready_reason, verbs, view
 

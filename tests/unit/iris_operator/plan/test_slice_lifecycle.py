@@ -11,8 +11,8 @@ from iris_operator.api.slice import SlicePhase
 from iris_operator.plan.actions import CreateWorker, DeleteWorker
 from iris_operator.plan.conditions import find_condition
 from iris_operator.plan.settings import NoCluster
-from iris_operator.plan.slice_lifecycle import plan_live_slice
-from iris_operator.plan.snapshot import SliceView
+from iris_operator.plan.slices.lifecycle import plan_live_slice
+from iris_operator.plan.slices.snapshot import SliceView
 from tests.builders import NOW, cluster, lease, node, node_pool, slice_, task, worker
 from tests.unit.iris_operator.plan.views import healthy, ready_reason, verbs, view
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from iris_operator.api.slice import Slice, SliceStatus
 from iris_operator.plan.conditions import find_condition
-from iris_operator.plan.slice_lifecycle import plan_live_slice
-from iris_operator.plan.snapshot import SliceView
+from iris_operator.plan.slices.lifecycle import plan_live_slice
+from iris_operator.plan.slices.snapshot import SliceView
 from tests.builders import NOW, NodeBuilder, lease, node, node_pool, slice_, worker
 from tests.unit.iris_operator.plan.views import healthy, view
 

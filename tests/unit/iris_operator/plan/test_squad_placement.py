@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from iris_operator.plan.ledger import Ledger
-from iris_operator.plan.placement import PlacementPlan, PlacementView, plan_placement
+from iris_operator.plan.placement.ledger import Ledger
+from iris_operator.plan.placement.placement import PlacementPlan, PlacementView, plan_placement
 from tests.builders import NAMESPACE, NOW, SliceBuilder, TaskBuilder, at, cluster, member, slice_, task
 
 _NODE = {"cpu": "4", "memory": "8Gi"}

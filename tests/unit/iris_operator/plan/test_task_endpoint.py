@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from iris_operator.plan.task_endpoint import endpoint_conditions
+from iris_operator.plan.tasks.endpoint import endpoint_conditions
 from tests.builders import TaskBuilder, task
 
 _PROBE = {"tcpSocket": {"port": "web"}}

@@ -10,7 +10,7 @@ import pytest
 
 from iris_operator.api.task import TaskPhase
 from iris_operator.plan.conditions import find_condition
-from iris_operator.plan.task_lifecycle import TaskPlan, never_placed, plan_task, plan_waiting
+from iris_operator.plan.tasks.lifecycle import TaskPlan, never_placed, plan_task, plan_waiting
 from tests.builders import NOW, TaskBuilder, at, task
 
 _ASSIGNED = "placed on node s-n0 of slice s; waits for its agent"

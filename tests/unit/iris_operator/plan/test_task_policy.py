@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from iris_operator.api.volume import HostPathVolume
-from iris_operator.plan.placement import PlacementPlan, PlacementView, plan_placement
-from iris_operator.plan.task_policy import denial
+from iris_operator.plan.placement.placement import PlacementPlan, PlacementView, plan_placement
+from iris_operator.plan.tasks.policy import denial
 from tests.builders import NAMESPACE, NOW, cluster, group, slice_, task
 from tests.unit.iris_operator.plan.fleets import created, fleet, only
 

@@ -10,8 +10,8 @@ import pytest
 from iris_operator.api.life import Cause
 from iris_operator.api.task import TaskPhase, TaskStatus
 from iris_operator.plan.conditions import find_condition
-from iris_operator.plan.placement import PlacementView, plan_placement
-from iris_operator.plan.task_retry import AttemptEnd, attempt_is_over, attempt_over, of_attempt
+from iris_operator.plan.placement.placement import PlacementView, plan_placement
+from iris_operator.plan.tasks.retry import AttemptEnd, attempt_is_over, attempt_over, of_attempt
 from iris_operator.plan.text import duration
 from tests.builders import NAMESPACE, NOW, TaskBuilder, cluster, slice_, task
 

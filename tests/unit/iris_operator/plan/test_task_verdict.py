@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from iris_operator.api.task import Task
-from iris_operator.plan.task_verdict import after_exit, after_failure
+from iris_operator.plan.tasks.verdict import after_exit, after_failure
 from tests.builders import task
 
 _RULES: list[dict[str, Any]] = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from iris_operator.plan.worker_fence import may_leave
+from iris_operator.plan.slices.worker_fence import may_leave
 from tests.builders import PodBuilder, worker
 
 HELD = worker().meta(finalizers=["iris.dev/worker"])

@@ -8,7 +8,7 @@ import pytest
 
 from iris_operator.api.cluster import Worker
 from iris_operator.api.core import Pod
-from iris_operator.plan.worker_size import pod_requests, task_capacity, worker_size
+from iris_operator.plan.slices.worker_size import pod_requests, task_capacity, worker_size
 from tests.builders import NodeBuilder, node, worker
 
 _MI = 2**20

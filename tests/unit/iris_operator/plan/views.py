@@ -12,8 +12,8 @@ from iris_operator.api.slice import Slice
 from iris_operator.api.task import Task
 from iris_operator.plan.conditions import find_condition
 from iris_operator.plan.settings import NoCluster
-from iris_operator.plan.slice_plan import SlicePlan
-from iris_operator.plan.snapshot import SliceView
+from iris_operator.plan.slices.plan import SlicePlan
+from iris_operator.plan.slices.snapshot import SliceView
 from tests.builders import Builder, SliceBuilder, cluster, lease, node, node_pool, slice_, worker
 
 

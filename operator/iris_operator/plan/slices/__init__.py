@@ -1,0 +1,1 @@
+"""One Slice: from NodePool to Ready and back to nothing."""
