@@ -53,7 +53,8 @@ async def test_its_log_environment_and_user_are_its_own(runtime: ContainerdRunti
                       env=[("WHO", "guest")], user=1234, working_dir="/tmp")  # fmt: skip
     await runtime.start(inner)
     assert (await ended(runtime, inner.id)).exit_code == 3
-    assert sorted(inner.log_path.read_text().split()) == sorted(["one", "guest", "1234", "/tmp", "bad"])
+    told = sorted(["one", "guest", "1234", "/tmp", "bad"])
+    wait_for(lambda: sorted(inner.log_path.read_text().split()) == told)  # the shim copies both streams in its own time
     await runtime.remove(inner.id)
     assert inner.log_path.exists()
     assert outer.log_path.read_text() == ""
@@ -119,7 +120,7 @@ async def test_a_new_agent_and_a_new_containerd_adopt_it(
         (tmp_path / "go").touch()
         await told
         assert (await ended(second, inner.id)).exit_code == 7
-        assert inner.log_path.read_text() == "one\ntwo\n"
+        wait_for(lambda: inner.log_path.read_text() == "one\ntwo\n")
         await second.remove(inner.id)
         assert [one.id for one in await second.list()] == [spec.id]
     finally:
