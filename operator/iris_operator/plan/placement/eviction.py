@@ -11,7 +11,7 @@ from iris_operator.plan.placement.claims import Claims
 from iris_operator.plan.placement.ledger import Ledger, Slot
 from iris_operator.plan.placement.occupants import Bound
 from iris_operator.plan.placement.shapes import Shape
-from iris_operator.plan.placement.victims import NOTHING, Candidate, Cost, Unit, choose, cost, gives, unit_of
+from iris_operator.plan.placement.victims import NOTHING, Candidate, Cost, Unit, choose, cost, covers, gives, unit_of
 
 _Key = tuple[Shape, int, int]
 
@@ -101,9 +101,8 @@ class Evictions:
 
     def _enough(self, there: Eviction, units: Sequence[Unit], shape: Shape) -> bool:
         slot = there.hosts[0]
-        got = [gives(unit, slot.worker_uid) for unit in units]
         lacks = self._claims.lacks(slot, shape, len(there.hosts))
-        return all(sum(one.get(name, 0) for one in got) >= value for name, value in lacks.items())
+        return covers(lacks, [gives(unit, slot.worker_uid) for unit in units])
 
     def _below(self, slot: Slot, priority: int) -> Iterator[Candidate]:
         worker = slot.worker_uid

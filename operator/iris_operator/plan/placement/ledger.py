@@ -10,14 +10,16 @@ import math
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from operator import itemgetter
 from typing import NamedTuple
 
 from iris_operator.api.cluster import Defaults, IrisCluster
+from iris_operator.api.member import MemberBinding
 from iris_operator.api.quantity import Amounts, amounts, minus
 from iris_operator.api.scalegroup import ScaleGroup
 from iris_operator.api.slice import Availability, Slice, SliceNode, SlicePhase, SliceTemplateSpec
-from iris_operator.api.task import Task
+from iris_operator.api.task import Binding, Task
 from iris_operator.plan.groups.members import Member, make_member
 from iris_operator.plan.groups.roster import Roster, make_roster
 from iris_operator.plan.placement.occupants import Bound, Occupants, ports_of
@@ -74,6 +76,19 @@ class Slot:
     def room(self) -> int:
         """Tasks that it may still take, by their number."""
         return 0 if self.refuses else max(0, self.max_tasks - self.tasks)
+
+    def binding(self, attempt: int, now: datetime, member: MemberBinding | None = None) -> Binding:
+        """Of a Task that goes here."""
+        return Binding(
+            slice_name=self.slice_name,
+            node_name=self.node_name,
+            worker_pod=self.worker_pod,
+            worker_uid=self.worker_uid,
+            rank=self.rank,
+            attempt=attempt,
+            bound_at=now,
+            member=member,
+        )
 
     def place(self, free: Amounts) -> Entry:
         """Its entry, were so much free."""

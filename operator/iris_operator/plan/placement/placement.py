@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from iris_operator.api.cluster import IrisCluster
 from iris_operator.api.slice import Slice
-from iris_operator.api.task import Binding, Task
+from iris_operator.api.task import Task
 from iris_operator.plan.actions import BindTask
 from iris_operator.plan.placement.claims import Claims
 from iris_operator.plan.placement.ledger import Ledger, Slot, Waiting
@@ -188,18 +188,7 @@ class _Run:
 
 def _bind(task: Task, slot: Slot, now: datetime) -> BindTask:
     attempt = max(task.status.attempt or 0, task.status.ended_attempt or 0) + 1
-    return BindTask(
-        task,
-        Binding(
-            slice_name=slot.slice_name,
-            node_name=slot.node_name,
-            worker_pod=slot.worker_pod,
-            worker_uid=slot.worker_uid,
-            rank=slot.rank,
-            attempt=attempt,
-            bound_at=now,
-        ),
-    )
+    return BindTask(task, slot.binding(attempt, now))
 
 
 def _place_squad(

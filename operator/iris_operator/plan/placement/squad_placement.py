@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from iris_operator.api.member import MemberBinding, Peer
 from iris_operator.api.quantity import Amounts
-from iris_operator.api.task import Binding, Task
+from iris_operator.api.task import Task
 from iris_operator.plan.actions import BindTask
 from iris_operator.plan.placement.ledger import Slot
 from iris_operator.plan.placement.shapes import Shape
@@ -106,16 +106,5 @@ def _complete(squad: Squad, shape: Shape, index: SlotIndex, now: datetime) -> li
 
 
 def _bind(task: Task, rank: int, slot: Slot, peers: Sequence[Peer], squad: Squad, now: datetime) -> BindTask:
-    return BindTask(
-        task,
-        Binding(
-            slice_name=slot.slice_name,
-            node_name=slot.node_name,
-            worker_pod=slot.worker_pod,
-            worker_uid=slot.worker_uid,
-            rank=slot.rank,
-            attempt=squad.attempt,
-            bound_at=now,
-            member=MemberBinding(rank=rank, peers=list(peers), retries=squad.retries),
-        ),
-    )
+    member = MemberBinding(rank=rank, peers=list(peers), retries=squad.retries)
+    return BindTask(task, slot.binding(squad.attempt, now, member))

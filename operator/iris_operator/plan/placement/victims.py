@@ -99,7 +99,7 @@ def _needed(lacks: Mapping[str, int], chosen: list[Candidate]) -> list[Candidate
     """Without those that the others make up for: who is worth most stays first."""
     for one in reversed(list(chosen)):
         rest = [other for other in chosen if other is not one]
-        if _covers(lacks, rest):
+        if covers(lacks, [other.gives for other in rest]):
             chosen = rest
     return chosen
 
@@ -111,8 +111,9 @@ def _is_enough(wanted: Sequence[tuple[str, int]], given: Gives) -> bool:
     return True
 
 
-def _covers(lacks: Mapping[str, int], chosen: Sequence[Candidate]) -> bool:
-    return all(sum(one.gives.get(name, 0) for one in chosen) >= value for name, value in lacks.items())
+def covers(lacks: Mapping[str, int], given: Sequence[Gives]) -> bool:
+    """Whether all that is given makes up for what is missing."""
+    return all(sum(one.get(name, 0) for one in given) >= value for name, value in lacks.items())
 
 
 def _ran(one: Bound, now: datetime) -> float:
