@@ -9,11 +9,11 @@ from collections.abc import Awaitable
 from iris_operator.api.member import ContainerVerdict
 from iris_operator.api.names import FINALIZER_TASK
 from iris_operator.api.task import Task, TaskStatus
+from iris_operator.controller.handlers.stops import write_stop
 from iris_operator.controller.memo import Controller
 from iris_operator.controller.workqueue import Key
 from iris_operator.controller.writer import Writer
 from iris_operator.manifests.member_task import member_task
-from iris_operator.plan.actions import StopTask
 from iris_operator.plan.tasks.gang import gang_of
 from iris_operator.plan.tasks.replicas import ReplicasPlan, plan_replicas
 from iris_operator.ports.errors import ConflictError, NotFoundError
@@ -62,7 +62,7 @@ class ReplicasReconciler:
     async def _of_members(self, key: Key, parent: Task, plan: ReplicasPlan) -> None:
         calls: list[Awaitable[None]] = [
             *(self._create(parent, rank) for rank in plan.create),
-            *(self._stop(one) for one in plan.stop),
+            *(write_stop(self._writer, one) for one in plan.stop),
             *(self._writer.delete(TASKS, one) for one in plan.delete),
             *(self._say(one, status) for one, status in plan.say),
             *(self._tell(one, verdict) for one, verdict in plan.tell),
@@ -87,9 +87,6 @@ class ReplicasReconciler:
         except ConflictError:  # made before, and we were not told; or another Task has that name
             name = body["metadata"]["name"]
             self._controller.observe(TASKS, await self._controller.api.get(TASKS, name, namespace))
-
-    async def _stop(self, action: StopTask) -> None:
-        await self._writer.metadata(TASKS, action.task, {}, {"binding": {"stopReason": action.reason}})
 
     async def _tell(self, member: Task, verdict: ContainerVerdict) -> None:
         await self._writer.metadata(TASKS, member, {}, {"binding": {"member": {"container": verdict.wire()}}})
