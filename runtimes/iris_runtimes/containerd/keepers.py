@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import uuid
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from iris_runtimes.containerd.channel import call_options, settled, unless_gone
 from iris_runtimes.containerd.keeper import PROGRAM, keeper_program, keeper_spec
 from iris_runtimes.containerd.oci_spec import SPEC_TYPE
 from iris_runtimes.containerd.proto import containers_pb2, runc_pb2, tasks_pb2
-from iris_runtimes.containerd.shim_helper import ShimHelper
+from iris_runtimes.containerd.shim_helper import ShimHelper, write_executable
 from iris_runtimes.protocol import CgroupParent
 
 RUNTIME = "io.containerd.runc.v2"
@@ -92,10 +91,5 @@ def _write_program(folder: Path) -> bool:
     if program is None:
         return False
     (folder / "proc").mkdir(parents=True, exist_ok=True)
-    target = folder / PROGRAM
-    if not target.exists() or target.read_bytes() != program:
-        fresh = folder / f".{PROGRAM}-{uuid.uuid4().hex}"
-        fresh.write_bytes(program)
-        fresh.chmod(0o755)
-        fresh.replace(target)
+    write_executable(folder / PROGRAM, program)
     return True

@@ -48,10 +48,9 @@ class Observer:
         """One sandbox, None when there is none. `labels`: those it was made with, if the asker knows: that saves a look.
         `by_changer`: the one who is changing it asks, before doing so."""
         if labels is not None and INSIDE_LABEL not in labels:
-            request = tasks_pb2.GetRequest(container_id=sandbox_id)
-            task = await settled(lambda: unless_gone(self._tasks.Get(request, **self._call)))
-            if task is not None:
-                return as_sandbox(containers_pb2.Container(id=sandbox_id, labels=labels), task.process)
+            process = await self._process(sandbox_id)
+            if process is not None:
+                return as_sandbox(containers_pb2.Container(id=sandbox_id, labels=labels), process)
         container = await self._container(sandbox_id)
         return None if container is None else await self._look_again(container, by_changer=by_changer)
 
@@ -59,16 +58,20 @@ class Observer:
         """With its task; one without is looked at twice, for it may have been removed between the looks."""
         changing = self._changing(container.id)
         outer = container.labels.get(INSIDE_LABEL, "")
-        request = tasks_pb2.GetRequest(container_id=outer or container.id, exec_id=container.id if outer else "")
-        task = await settled(lambda: unless_gone(self._tasks.Get(request, **self._call)))
-        if task is not None:
-            return as_sandbox(container, task.process)
+        process = await self._process(outer or container.id, container.id if outer else "")
+        if process is not None:
+            return as_sandbox(container, process)
         still = await self._container(container.id)
         if still is None:
             return None
         if not by_changer and (changing or self._changing(container.id)):
             return Sandbox(still.id, dict(still.labels), SandboxState.CREATED)
         return without_task(still)
+
+    async def _process(self, container_id: str, exec_id: str = "") -> process_pb2.Process | None:
+        request = tasks_pb2.GetRequest(container_id=container_id, exec_id=exec_id)
+        task = await settled(lambda: unless_gone(self._tasks.Get(request, **self._call)))
+        return None if task is None else task.process
 
     async def _container(self, sandbox_id: str) -> containers_pb2.Container | None:
         request = containers_pb2.GetContainerRequest(id=sandbox_id)

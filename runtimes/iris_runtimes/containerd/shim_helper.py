@@ -53,8 +53,8 @@ class ShimHelper:
             return ""
         self._folder.mkdir(parents=True, exist_ok=True)
         busybox, script = self._folder / _BUSYBOX, self._folder / _SCRIPT
-        _write(busybox, self._source.read_bytes())
-        _write(script, _LINES.format(busybox=busybox, state=RUNC_STATE).encode())
+        write_executable(busybox, self._source.read_bytes())
+        write_executable(script, _LINES.format(busybox=busybox, state=RUNC_STATE).encode())
         link = self._folder / keeper
         link.symlink_to(_SCRIPT)
         return str(link)
@@ -65,7 +65,7 @@ class ShimHelper:
             (self._folder / keeper).unlink()
 
 
-def _write(target: Path, content: bytes) -> None:
+def write_executable(target: Path, content: bytes) -> None:
     """Written whole or not at all; a file that is there with this content may be running and is left."""
     if target.exists() and target.read_bytes() == content:
         return
