@@ -26,9 +26,9 @@ def own_capabilities() -> int:
 
 
 @contextmanager
-def started(folder: Path, name: str) -> Iterator[PrivateContainerd]:
-    """A containerd with IMAGE, swept at the end."""
-    containerd = PrivateContainerd(folder, f"{name}-{os.getpid()}")
+def started(folder: Path, name: str, kubelets: str = "") -> Iterator[PrivateContainerd]:
+    """A containerd with IMAGE, swept at the end. `kubelets`: PrivateContainerd's."""
+    containerd = PrivateContainerd(folder, f"{name}-{os.getpid()}", kubelets)
     try:
         containerd.start()
         write_archive(folder / "task.tar", task_image({}), [IMAGE])

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from iris_devcluster.images.binary import task_image
-from iris_devcluster.images.oci import write_archive
 from iris_operator.agent.node.gpus import inventory
 from iris_operator.agent.sandbox.spec import Place, sandbox_spec
 from iris_runtimes.containerd import ContainerdRuntime
@@ -19,7 +16,7 @@ from iris_runtimes.execution import ExecRequest
 from iris_runtimes.lifecycle import run_command
 from iris_runtimes.protocol import CgroupParent, Device, PodContext, SandboxSpec
 from tests.contracts.runtime import ended
-from tests.e2e.runtimes.conftest import IMAGE, own_capabilities
+from tests.e2e.runtimes.conftest import IMAGE, own_capabilities, started
 from tests.e2e.runtimes.private_containerd import PrivateContainerd
 from tests.unit.iris_operator.agent.build import NOW, POD_UID, task
 
@@ -120,14 +117,8 @@ def with_nvidia(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrivateCon
         "  [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.nvidia.options]\n"
         f"    BinaryName = '{program}'\n"
     )
-    containerd = PrivateContainerd(folder, f"nvidia-{os.getpid()}", kubelets)
-    try:
-        containerd.start()
-        write_archive(folder / "task.tar", task_image({}), [IMAGE])
-        containerd.call("images", "import", str(folder / "task.tar"))
+    with started(folder, "nvidia", kubelets) as containerd:
         yield containerd
-    finally:
-        containerd.sweep()
 
 
 async def test_by_nvidias_runtime(with_nvidia: PrivateContainerd, tmp_path: Path) -> None:
